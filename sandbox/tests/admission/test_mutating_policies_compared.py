@@ -90,10 +90,10 @@ def remove(servers: Servers, name: str) -> None:
 def test_a_policy_makes_the_same_object(servers: Servers, case: str) -> None:
     name = servers.policy(CHANGING[case], sort="mutating")
     try:
-        made = servers.compare_objects(servers.path("configmaps"), config_map(x="7"))
+        obj = servers.compare_objects(servers.path("configmaps"), config_map(x="7"))
     finally:
         remove(servers, name)
-    assert made != {**config_map(x="7"), "metadata": {"name": "c", "namespace": servers.namespace}}
+    assert obj != {**config_map(x="7"), "metadata": {"name": "c", "namespace": servers.namespace}}
 
 
 @pytest.mark.behaviour("findings/FS30")
@@ -102,10 +102,10 @@ def test_a_mutation_that_fails_has_the_same_consequence(servers: Servers, case: 
     spec, code = FAILING[case]
     name = servers.policy(spec, sort="mutating")
     try:
-        found = servers.compare("POST", servers.path("configmaps"), config_map(x="7"))
+        verdict = servers.compare("POST", servers.path("configmaps"), config_map(x="7"))
     finally:
         remove(servers, name)
-    assert found[0] == code
+    assert verdict[0] == code
 
 
 def test_a_patch_that_does_not_fit_is_refused(servers: Servers) -> None:
@@ -132,7 +132,9 @@ def test_a_policy_cannot_make_another_kind(servers: Servers, field: str, value: 
             api.post(path, config_map()).fails(500)
     finally:
         remove(servers, name)
-    assert all(one["metadata"]["name"] == "kube-root-ca.crt" for one in servers.ours.get(path).json()["items"])
+    assert all(
+        config_map["metadata"]["name"] == "kube-root-ca.crt" for config_map in servers.ours.get(path).json()["items"]
+    )
 
 
 def test_a_policy_adds_a_container_by_its_name(servers: Servers) -> None:
@@ -143,10 +145,10 @@ def test_a_policy_adds_a_container_by_its_name(servers: Servers) -> None:
     constraints = {"resourceRules": [rules("deployments", group="apps", operations=("CREATE",))]}
     name = servers.policy({**spec, "matchConstraints": constraints}, sort="mutating")
     try:
-        made = servers.compare_objects(servers.path("deployments", group="/apis/apps/v1"), deployment())
+        obj = servers.compare_objects(servers.path("deployments", group="/apis/apps/v1"), deployment())
     finally:
         remove(servers, name)
-    assert [one["name"] for one in made["spec"]["template"]["spec"]["containers"]] == ["a", "sidecar"]
+    assert [container["name"] for container in obj["spec"]["template"]["spec"]["containers"]] == ["a", "sidecar"]
 
 
 def test_a_policy_must_not_replace_an_atomic_list(servers: Servers) -> None:
@@ -157,11 +159,11 @@ def test_a_policy_must_not_replace_an_atomic_list(servers: Servers) -> None:
     constraints = {"resourceRules": [rules("deployments", group="apps", operations=("CREATE",))]}
     name = servers.policy({**spec, "matchConstraints": constraints}, sort="mutating")
     try:
-        found = servers.compare("POST", servers.path("deployments", group="/apis/apps/v1"), deployment())
+        verdict = servers.compare("POST", servers.path("deployments", group="/apis/apps/v1"), deployment())
     finally:
         remove(servers, name)
-    assert found[0] == 403
-    assert "may not mutate atomic arrays" in found[1]
+    assert verdict[0] == 403
+    assert "may not mutate atomic arrays" in verdict[1]
 
 
 @pytest.mark.parametrize("again", ["IfNeeded", "Never"])
@@ -173,15 +175,15 @@ def test_a_policy_that_asks_for_it_sees_the_changes_of_later_ones(servers: Serve
     )
     second = servers.policy(applies("Object{data: Object.data{more: 'y'}}"), sort="mutating", name="b-second")
     try:
-        made = servers.ours.post(servers.path("configmaps"), config_map(x="7"), dryRun="All").expect(201)
+        obj = servers.ours.post(servers.path("configmaps"), config_map(x="7"), dryRun="All").expect(201)
         if again == "IfNeeded":
             # With the other order, which the real server may choose, it is the same.
             servers.compare_objects(servers.path("configmaps"), config_map(x="7"))
     finally:
         remove(servers, first)
         remove(servers, second)
-    assert made["metadata"]["labels"]["count"] == ("2" if again == "IfNeeded" else "1")
-    assert made["data"] == {"x": "7", "more": "y"}
+    assert obj["metadata"]["labels"]["count"] == ("2" if again == "IfNeeded" else "1")
+    assert obj["data"] == {"x": "7", "more": "y"}
 
 
 def test_an_update_is_mutated_too(servers: Servers) -> None:
@@ -190,9 +192,9 @@ def test_an_update_is_mutated_too(servers: Servers) -> None:
     path = servers.path("configmaps", "kept")
     try:
         sent = config_map("kept", x="2")
-        made = servers.ours.put(path, sent, dryRun="All").expect(200)
-        assert made["metadata"]["labels"] == {"was": "1"}
-        managers = made["metadata"]["managedFields"]
+        obj = servers.ours.put(path, sent, dryRun="All").expect(200)
+        assert obj["metadata"]["labels"] == {"was": "1"}
+        managers = obj["metadata"]["managedFields"]
         assert all("f:labels" not in str(entry["fieldsV1"]) for entry in managers)
     finally:
         remove(servers, name)

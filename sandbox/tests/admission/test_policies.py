@@ -26,7 +26,7 @@ Bound = Callable[..., str]
 @pytest.fixture
 def bound(api: Api, ns: str) -> Iterator[Bound]:
     """Create policies with a binding, for the test's namespace only."""
-    made: list[str] = []
+    paths: list[str] = []
 
     def make(spec: dict[str, Any], sort: str = "validating", client: Api = api, home: str = ns, **binding: Any) -> str:
         name = f"own-{next(_serial)}"
@@ -42,11 +42,11 @@ def bound(api: Api, ns: str) -> Iterator[Bound]:
         body = {"metadata": {"name": name}, "spec": {"policyName": name, **binding}}
         client.post(f"{GROUP}/{sort}admissionpolicybindings", body).expect(201)
         if client is api:
-            made.append(f"{path}/{name}")
+            paths.append(f"{path}/{name}")
         return name
 
     yield make
-    for path in made:
+    for path in paths:
         api.delete(path).expect(200, 404)
 
 
@@ -123,8 +123,8 @@ def test_a_policy_for_another_version_sees_custom_objects_in_that_version(
     only = {**rules(crd.plural, group=crd.group), "apiVersions": ["v2"]}
     expression = {"expression": "false", "messageExpression": "string(object.apiVersion) + request.requestKind.version"}
     name = bound({"validations": [expression], "matchConstraints": {"resourceRules": [only]}})
-    found = api.post(crd.path(ns), crd.obj("a")).fails(422, "Invalid")
-    assert found["message"].endswith(f"{crd.group}/v2v1")
+    failure = api.post(crd.path(ns), crd.obj("a")).fails(422, "Invalid")
+    assert failure["message"].endswith(f"{crd.group}/v2v1")
     exact = {"spec": {"matchConstraints": {"matchPolicy": "Exact"}}}
     api.patch(f"{GROUP}/validatingadmissionpolicies/{name}", exact).expect(200)
     api.post(crd.path(ns), crd.obj("a")).expect(201)
@@ -139,17 +139,17 @@ def test_custom_objects_are_parameters(api: Api, ns: str, bound: Bound, widgets:
     api.post(path, config_map("a", dict.fromkeys("abc", "x"))).expect(201)
     api.post(path, config_map("b", dict.fromkeys("abcd", "x"))).fails(422, "Invalid")
     api.delete(widgets.path(ns, "limit")).expect(200)
-    found = api.post(path, config_map("b")).fails(422, "Invalid")
-    assert "no params found for policy binding with `Deny` parameterNotFoundAction" in found["message"]
+    failure = api.post(path, config_map("b")).fails(422, "Invalid")
+    assert "no params found for policy binding with `Deny` parameterNotFoundAction" in failure["message"]
 
 
 def test_mutated_fields_have_no_manager(api: Api, ns: str, bound: Bound) -> None:
     bound(applies("Object{metadata: Object.metadata{labels: {'a': 'b'}}, data: Object.data{k: 'mine'}}"), "mutating")
     path = f"/api/v1/namespaces/{ns}/configmaps"
-    made = api.post(path, config_map("a", {"k": "v", "l": "w"})).expect(201)
-    assert made["metadata"]["labels"] == {"a": "b"}
-    assert made["data"] == {"k": "mine", "l": "w"}
-    (entry,) = made["metadata"]["managedFields"]
+    obj = api.post(path, config_map("a", {"k": "v", "l": "w"})).expect(201)
+    assert obj["metadata"]["labels"] == {"a": "b"}
+    assert obj["data"] == {"k": "mine", "l": "w"}
+    (entry,) = obj["metadata"]["managedFields"]
     assert entry["fieldsV1"] == {"f:data": {".": {}, "f:l": {}}}
     # Another applier takes the field without a conflict.
     api.apply(
@@ -172,9 +172,9 @@ def test_limits_hold_for_what_policies_add(api: Api, ns: str, bound: Bound) -> N
     created = {"resourceRules": [rules("pods", operations=("CREATE",))]}
     bound(applies(sidecar, matchConstraints=created), "mutating")
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "i"}]}}
-    made = api.post(f"/api/v1/namespaces/{ns}/pods", pod).expect(201)
-    found = {one["name"]: one["resources"]["limits"] for one in made["spec"]["containers"]}
-    assert found == {"a": {"cpu": "1"}, "side": {"cpu": "1"}}
+    stored = api.post(f"/api/v1/namespaces/{ns}/pods", pod).expect(201)
+    limits = {container["name"]: container["resources"]["limits"] for container in stored["spec"]["containers"]}
+    assert limits == {"a": {"cpu": "1"}, "side": {"cpu": "1"}}
 
 
 def test_the_authorizer_answers_by_roles(tmp_path: Path) -> None:
@@ -214,13 +214,15 @@ def test_audit_annotations_are_in_the_log(tmp_path: Path) -> None:
         for name, actions in (("noted", ["Audit"]), ("again", ["Audit", "Warn"])):
             binding = {"metadata": {"name": name}, "spec": {"policyName": "p", "validationActions": actions}}
             api.post(f"{GROUP}/validatingadmissionpolicybindings", binding).expect(201)
-        made = api.post("/api/v1/namespaces/default/configmaps", config_map())
-        assert made.status == 201
-        assert made.warnings == [
+        answer = api.post("/api/v1/namespaces/default/configmaps", config_map())
+        assert answer.status == 201
+        assert answer.warnings == [
             "299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'again': no\""
         ]
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    (event,) = [one for one in events if one["objectRef"].get("resource") == "configmaps" and one["verb"] == "create"]
+    (event,) = [
+        entry for entry in events if entry["objectRef"].get("resource") == "configmaps" and entry["verb"] == "create"
+    ]
     assert event["annotations"]["p/name"] == "made a"
     assert "p/nothing" not in event["annotations"]
     (failure,) = json.loads(event["annotations"]["validation.policy.admission.k8s.io/validation_failure"])
@@ -258,8 +260,8 @@ def test_variables_that_refer_to_each_other_end(api: Api, ns: str, bound: Bound)
     chain = [{"name": "a0", "expression": "1"}]
     chain += [{"name": f"a{at}", "expression": f"variables.a{at - 1} + 1"} for at in range(1, 2000)]
     bound(says("variables.a1999 == 2000", variables=chain))
-    found = api.post(f"/api/v1/namespaces/{ns}/configmaps", config_map()).fails(422, "Invalid")
-    assert "nests too deep" in found["message"]
+    failure = api.post(f"/api/v1/namespaces/{ns}/configmaps", config_map()).fails(422, "Invalid")
+    assert "nests too deep" in failure["message"]
 
 
 def test_all_parameters_of_a_request_share_a_budget(api: Api, ns: str, bound: Bound) -> None:
@@ -280,6 +282,6 @@ def test_all_parameters_of_a_request_share_a_budget(api: Api, ns: str, bound: Bo
 def test_expensive_expressions_end(api: Api, ns: str, bound: Bound) -> None:
     loops = "lists.range(1000).all(a, " * 3 + "true" + ")" * 3
     bound(says(*[loops] * 12))
-    found = api.post(f"/api/v1/namespaces/{ns}/configmaps", config_map()).fails(422, "Invalid")
-    assert "actual cost limit exceeded" in found["message"] or "cost budget" in found["message"]
+    failure = api.post(f"/api/v1/namespaces/{ns}/configmaps", config_map()).fails(422, "Invalid")
+    assert "actual cost limit exceeded" in failure["message"] or "cost budget" in failure["message"]
     api.get(f"/api/v1/namespaces/{ns}").expect(200)

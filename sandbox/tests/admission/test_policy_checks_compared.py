@@ -14,8 +14,8 @@ MUTATION = {"matchConstraints": {"resourceRules": [rules("configmaps", operation
 REFERENCE = {"policyName": "p", "validationActions": ["Deny"]}
 
 
-def validations(*found: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {**GOOD, "validations": list(found), **more}
+def validations(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**GOOD, "validations": list(entries), **more}
 
 
 def expression(text: str, **more: Any) -> dict[str, Any]:

@@ -74,11 +74,11 @@ def test_a_deletion_frees_its_place(api: Api, ns: str) -> None:
 
 def test_a_pod_that_ended_only_counts_as_an_object(api: Api, ns: str) -> None:
     quota = Quota(api, ns, hard={"pods": "1", "count/pods": "2", "requests.cpu": "1"})
-    made = api.post(f"{quota.base}/pods", pod("a", "500m")).expect(201)
+    stored = api.post(f"{quota.base}/pods", pod("a", "500m")).expect(201)
     quota.uses(pods="1", count__pods="1", requests_cpu="500m")
-    made["status"] = {"phase": "Succeeded"}
-    del made["metadata"]["resourceVersion"]
-    api.put(f"{quota.base}/pods/a/status", made).expect(200)
+    stored["status"] = {"phase": "Succeeded"}
+    del stored["metadata"]["resourceVersion"]
+    api.put(f"{quota.base}/pods/a/status", stored).expect(200)
     quota.uses(pods="0", count__pods="1", requests_cpu="0")
 
 
@@ -100,14 +100,14 @@ def test_a_refused_object_costs_nothing(api: Api, ns: str) -> None:
 
 def test_an_update_is_charged_the_difference(api: Api, ns: str) -> None:
     quota = Quota(api, ns, hard={"services": "1", "services.nodeports": "1"})
-    made = api.post(f"{quota.base}/services", service("s")).expect(201)
-    made["spec"]["type"] = "NodePort"
-    made = api.put(f"{quota.base}/services/s", made).expect(200)
+    stored = api.post(f"{quota.base}/services", service("s")).expect(201)
+    stored["spec"]["type"] = "NodePort"
+    stored = api.put(f"{quota.base}/services/s", stored).expect(200)
     quota.uses(services="1", services_nodeports="1")
-    made["spec"]["ports"].append({"port": 81, "name": "b"})
-    made["spec"]["ports"][0]["name"] = "a"
-    found = api.put(f"{quota.base}/services/s", made).fails(403, "Forbidden")
-    assert "requested: services.nodeports=1, used: services.nodeports=1" in found["message"]
+    stored["spec"]["ports"].append({"port": 81, "name": "b"})
+    stored["spec"]["ports"][0]["name"] = "a"
+    failure = api.put(f"{quota.base}/services/s", stored).fails(403, "Forbidden")
+    assert "requested: services.nodeports=1, used: services.nodeports=1" in failure["message"]
 
 
 def test_custom_objects_count(api: Api, ns: str, widgets: Crd) -> None:
@@ -141,8 +141,8 @@ def test_a_claim_counts_for_each_attributes_class_that_it_has(api: Api, ns: str)
     api.patch(f"{quota.base}/persistentvolumeclaims/a/status", current).expect(200)
     quota.uses(persistentvolumeclaims="1")
     body = {"metadata": {"name": "c"}, "spec": {**spec, "volumeAttributesClassName": "gold"}}
-    found = api.post(f"{quota.base}/persistentvolumeclaims", body).fails(403, "Forbidden")
-    assert "exceeded quota: q, requested: persistentvolumeclaims=1" in found["message"]
+    failure = api.post(f"{quota.base}/persistentvolumeclaims", body).fails(403, "Forbidden")
+    assert "exceeded quota: q, requested: persistentvolumeclaims=1" in failure["message"]
 
 
 def test_every_quota_must_have_room(api: Api, ns: str) -> None:
@@ -151,8 +151,8 @@ def test_every_quota_must_have_room(api: Api, ns: str) -> None:
         201
     )
     eventually(lambda: api.get(f"{quota.base}/resourcequotas/r").json()["status"].get("used"))
-    found = api.post(f"{quota.base}/secrets", {"metadata": {"name": "s"}}).fails(403, "Forbidden")
-    assert "exceeded quota: r" in found["message"]
+    failure = api.post(f"{quota.base}/secrets", {"metadata": {"name": "s"}}).fails(403, "Forbidden")
+    assert "exceeded quota: r" in failure["message"]
     quota.uses(secrets="0")
 
 

@@ -14,14 +14,14 @@ CPU = {"requests": {"cpu": "300m"}, "limits": {"cpu": "500m", "memory": "1Gi"}}
 
 
 def pod(name: str = "p", *, resources: Any = None, init: Any = None, **spec: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    pod_spec: dict[str, Any] = {
         "containers": [container(resources=resources or {})],
         "serviceAccountName": "default",
         **spec,
     }
     if init is not None:
-        made["initContainers"] = [container("init", resources=init)]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": made}
+        pod_spec["initContainers"] = [container("init", resources=init)]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod_spec}
 
 
 def service(kind: str, **spec: Any) -> dict[str, Any]:
@@ -159,8 +159,8 @@ LIMITS: dict[str, tuple[dict[str, Any], str, dict[str, Any], int]] = {
 def test_a_quota_refuses_the_same_objects_in_the_same_words(servers: Servers, case: str) -> None:
     spec, present, resource, body, code = QUOTAS[case]
     path = servers.path("resourcequotas", "quota")
-    for one in present:
-        servers.both("POST", servers.path(resource), one)
+    for obj in present:
+        servers.both("POST", servers.path(resource), obj)
     servers.both("POST", servers.path("resourcequotas"), {"metadata": {"name": "quota"}, "spec": spec})
     try:
         # The real server of the tests has no controller of quotas: it takes the count of the sandbox.
@@ -172,8 +172,8 @@ def test_a_quota_refuses_the_same_objects_in_the_same_words(servers: Servers, ca
         assert servers.compare("POST", servers.path(resource), body)[0] == code
     finally:
         servers.both("DELETE", path)
-        for one in present:
-            name = one["metadata"]["name"]
+        for obj in present:
+            name = obj["metadata"]["name"]
             servers.both("DELETE", servers.path(resource, name), gracePeriodSeconds=0)
 
 
@@ -182,11 +182,11 @@ def test_a_quota_refuses_the_same_objects_in_the_same_words(servers: Servers, ca
 def test_a_limit_range_makes_and_refuses_the_same_objects(servers: Servers, case: str) -> None:
     limit, resource, body, code = LIMITS[case]
     path, objects = servers.path("limitranges", "limits"), servers.path(resource)
-    made = servers.both(
+    answer = servers.both(
         "POST", servers.path("limitranges"), {"metadata": {"name": "limits"}, "spec": {"limits": [limit]}}
     )
     try:
-        assert made.json()["spec"] == servers.theirs.get(path).json()["spec"]
+        assert answer.json()["spec"] == servers.theirs.get(path).json()["spec"]
         if code == 201:
             servers.compare_objects(objects, body)
         else:

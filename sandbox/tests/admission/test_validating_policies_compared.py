@@ -255,11 +255,11 @@ def test_a_policy_refuses_the_same_requests_in_the_same_words(servers: Servers, 
     spec, binding, code = CASES[case]
     name = servers.policy(spec, binding)
     try:
-        found = servers.compare("POST", servers.path("configmaps"), config_map(x="7"))
+        verdict = servers.compare("POST", servers.path("configmaps"), config_map(x="7"))
     finally:
         servers.both("DELETE", f"{GROUP}/validatingadmissionpolicies/{name}")
         servers.both("DELETE", f"{GROUP}/validatingadmissionpolicybindings/{name}-binding")
-    assert found[0] == code
+    assert verdict[0] == code
 
 
 def test_updates_and_deletions_see_the_object_before(servers: Servers) -> None:

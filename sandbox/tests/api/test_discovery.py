@@ -29,38 +29,38 @@ VERSION_KEYS = [
 @pytest.mark.behaviour("sandbox/DI-01")
 @pytest.mark.parametrize("path", ["/version", "/version/"])
 def test_the_version_has_all_nine_strings(api: Api, path: str) -> None:
-    found = api.get(path).expect(200)
-    assert sorted(found) == sorted(VERSION_KEYS)
-    assert all(isinstance(value, str) and value for value in found.values())
+    listing = api.get(path).expect(200)
+    assert sorted(listing) == sorted(VERSION_KEYS)
+    assert all(isinstance(value, str) and value for value in listing.values())
 
 
 @pytest.mark.behaviour("sandbox/DI-02")
 @pytest.mark.parametrize("path", ["/api", "/api/"])
 def test_the_core_group_lists_its_versions(api: Api, path: str) -> None:
-    found = api.get(path, "application/json").expect(200)
-    assert found["kind"] == "APIVersions"
-    assert "v1" in found["versions"]
-    assert isinstance(found["serverAddressByClientCIDRs"], list)
+    listing = api.get(path, "application/json").expect(200)
+    assert listing["kind"] == "APIVersions"
+    assert "v1" in listing["versions"]
+    assert isinstance(listing["serverAddressByClientCIDRs"], list)
 
 
 @pytest.mark.behaviour("sandbox/DI-03")
 @pytest.mark.parametrize("path", ["/apis", "/apis/"])
 def test_groups_are_listed(api: Api, path: str) -> None:
-    found = api.get(path).expect(200)
-    assert found["kind"] == "APIGroupList"
-    apps = next(group for group in found["groups"] if group["name"] == "apps")
+    groups = api.get(path).expect(200)
+    assert groups["kind"] == "APIGroupList"
+    apps = next(group for group in groups["groups"] if group["name"] == "apps")
     assert apps["versions"][0]["groupVersion"] == "apps/v1"
     assert apps["preferredVersion"]["version"] == "v1"
 
 
 @pytest.mark.behaviour("sandbox/DI-04")
 def test_resources_of_the_core_group(api: Api) -> None:
-    found = {item["name"]: item for item in api.get("/api/v1").expect(200)["resources"]}
-    assert {"pods", "pods/status", "namespaces", "services", "secrets", "configmaps", "events"} <= found.keys()
-    for item in found.values():
+    resources = {item["name"]: item for item in api.get("/api/v1").expect(200)["resources"]}
+    assert {"pods", "pods/status", "namespaces", "services", "secrets", "configmaps", "events"} <= resources.keys()
+    for item in resources.values():
         assert {"name", "singularName", "namespaced", "kind", "verbs"} <= item.keys()
-    assert "po" in found["pods"]["shortNames"]
-    assert found["pods/eviction"] == {
+    assert "po" in resources["pods"]["shortNames"]
+    assert resources["pods/eviction"] == {
         "name": "pods/eviction",
         "singularName": "",
         "namespaced": True,
@@ -73,15 +73,15 @@ def test_resources_of_the_core_group(api: Api) -> None:
 
 @pytest.mark.behaviour("sandbox/DI-05")
 def test_scale_is_a_kind_of_another_group(api: Api) -> None:
-    found = {item["name"]: item for item in api.get("/apis/apps/v1").expect(200)["resources"]}
-    scale = found["deployments/scale"]
+    resources = {item["name"]: item for item in api.get("/apis/apps/v1").expect(200)["resources"]}
+    scale = resources["deployments/scale"]
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
 
 
 @pytest.mark.behaviour("sandbox/DI-06")
 def test_one_group(api: Api) -> None:
-    found = api.get("/apis/apps").expect(200)
-    assert (found["kind"], found["name"]) == ("APIGroup", "apps")
+    document = api.get("/apis/apps").expect(200)
+    assert (document["kind"], document["name"]) == ("APIGroup", "apps")
 
 
 @pytest.mark.behaviour("sandbox/DI-07")
@@ -92,9 +92,9 @@ def test_aggregated_discovery(api: Api, version: str) -> None:
     items = {item["metadata"]["name"]: item for item in answer.expect(200)["items"]}
     (served,) = items["apps"]["versions"]
     assert served["version"] == "v1"
-    found = {item["resource"]: item for item in served["resources"]}["deployments"]
-    assert (found["responseKind"]["kind"], found["scope"]) == ("Deployment", "Namespaced")
-    assert {sub["subresource"] for sub in found["subresources"]} == {"status", "scale"}
+    entry = {item["resource"]: item for item in served["resources"]}["deployments"]
+    assert (entry["responseKind"]["kind"], entry["scope"]) == ("Deployment", "Namespaced")
+    assert {sub["subresource"] for sub in entry["subresources"]} == {"status", "scale"}
 
 
 @pytest.mark.behaviour("findings/FS29")
@@ -115,16 +115,16 @@ def test_aggregated_discovery_has_every_group_of_a_real_server(api: Api, resourc
     group, version, plural = resource.split("/")
     answer = api.get("/apis", AGGREGATED)
     assert answer.headers["content-type"] == AGGREGATED
-    (found,) = [item for item in answer.expect(200)["items"] if item["metadata"]["name"] == group]
-    (served,) = [one for one in found["versions"] if one["version"] == version]
-    assert plural in [one["resource"] for one in served["resources"]]
+    (listed,) = [item for item in answer.expect(200)["items"] if item["metadata"]["name"] == group]
+    (served,) = [entry for entry in listed["versions"] if entry["version"] == version]
+    assert plural in [entry["resource"] for entry in served["resources"]]
 
 
 @pytest.mark.behaviour("sandbox/DI-08")
 def test_aggregated_discovery_of_the_core_group(api: Api) -> None:
     (item,) = api.get("/api", AGGREGATED).expect(200)["items"]
     assert "name" not in item["metadata"]
-    pods = next(one for one in item["versions"][0]["resources"] if one["resource"] == "pods")
+    pods = next(resource for resource in item["versions"][0]["resources"] if resource["resource"] == "pods")
     assert pods["singularResource"] == "pod"
 
 
@@ -215,8 +215,8 @@ def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
     patches = [item["patch"] for item in document["paths"].values() if "patch" in item]
     assert len([item for item in patches if item["x-kubernetes-group-version-kind"] == gvk]) == 2
     for operation in patches:
-        found = {(parameter["name"], parameter["in"]) for parameter in operation["parameters"]}
-        assert ("fieldValidation", "query") in found, operation["x-kubernetes-group-version-kind"]
+        parameters = {(parameter["name"], parameter["in"]) for parameter in operation["parameters"]}
+        assert ("fieldValidation", "query") in parameters, operation["x-kubernetes-group-version-kind"]
     # Another hash leads to the document of today.
     stale = f"{api.url}{url.replace('hash=', 'hash=0')}"
     moved = api.pool.request("GET", stale, headers={"Authorization": f"Bearer {api.token}"}, redirect=False)
@@ -229,8 +229,8 @@ def test_every_reference_in_openapi_resolves(api: Api) -> None:
             return {ref for item in value for ref in references(item)}
         if not isinstance(value, dict):
             return set()
-        found = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-        return found.union(*(references(item) for item in value.values()))
+        targets = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return targets.union(*(references(item) for item in value.values()))
 
     for entry in api.get("/openapi/v3").expect(200)["paths"].values():
         document = api.get(entry["serverRelativeURL"]).expect(200)

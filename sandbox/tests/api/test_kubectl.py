@@ -136,9 +136,9 @@ def test_server_side_apply(kubectl: Kubectl, api: Api, ns: str) -> None:
     kubectl("apply", "-f", "-", objects=[config_map("m", {"k": "v"})])
     kubectl("apply", "--server-side", "-f", "-", objects=[config_map("m", {"k": "w"})])
     entries = api.get(core(ns, "configmaps", "m")).json()["metadata"]["managedFields"]
-    found = [(entry["manager"], entry["operation"]) for entry in entries]
-    assert ("kubectl", "Apply") in found
-    assert ("kubectl-client-side-apply", "Update") not in found
+    owners = [(entry["manager"], entry["operation"]) for entry in entries]
+    assert ("kubectl", "Apply") in owners
+    assert ("kubectl-client-side-apply", "Update") not in owners
 
 
 @pytest.mark.behaviour("sandbox/CD-31")

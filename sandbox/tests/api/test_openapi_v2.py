@@ -48,8 +48,8 @@ PUBLISHED = [
 
 
 def definitions(api: Api) -> dict[str, Any]:
-    found: dict[str, Any] = api.get("/openapi/v2", JSON).expect(200)["definitions"]
-    return found
+    schemas: dict[str, Any] = api.get("/openapi/v2", JSON).expect(200)["definitions"]
+    return schemas
 
 
 def name_of(crd: Crd, version: str = "v1") -> str:
@@ -93,13 +93,13 @@ def test_built_in_kinds_have_definitions(api: Api) -> None:
     assert port == {"$ref": f"#/definitions/{name}"}
     assert document["definitions"][name] == {"type": "string", "format": "int-or-string"}
     assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"] == {"type": "string"}
-    one = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
-    assert one[GVK]["kind"] == "Deployment"
-    assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in one["parameters"]
+    operation = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert operation[GVK]["kind"] == "Deployment"
+    assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in operation["parameters"]
 
     def references(value: Any) -> set[str]:
         if isinstance(value, list):
-            return {found for item in value for found in references(item)}
+            return {reference for item in value for reference in references(item)}
         if not isinstance(value, dict):
             return set()
         own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
@@ -114,13 +114,13 @@ def test_a_crd_has_a_definition_as_clients_of_version_2_need_it(
     api: Api, make_crd: Callable[..., Crd], declared: dict[str, Any], published: dict[str, Any]
 ) -> None:
     crd = make_crd(schema=declared).establish()
-    found = eventually(lambda: definitions(api).get(name_of(crd)))
-    assert found.pop(GVK) == [{"group": crd.group, "version": "v1", "kind": crd.kind}]
-    fields = found.get("properties") or {}
+    definition = eventually(lambda: definitions(api).get(name_of(crd)))
+    assert definition.pop(GVK) == [{"group": crd.group, "version": "v1", "kind": crd.kind}]
+    fields = definition.get("properties") or {}
     own = {key: fields.pop(key) for key in ("apiVersion", "kind", "metadata") if key in fields}
     if not fields:
-        found.pop("properties", None)
-    assert found == published
+        definition.pop("properties", None)
+    assert definition == published
     if declared.get(next(iter(PRESERVE))):
         assert own == {}
     else:
@@ -136,13 +136,13 @@ def test_definitions_follow_the_served_versions_of_a_crd(api: Api, make_crd: Cal
     both = {name_of(crd), name_of(crd, "v2")}
     eventually(lambda: both <= definitions(api).keys())
     # A renamed version has another definition, and one that is no longer served has none.
-    found = api.get(crd.url).expect(200)
-    found["spec"]["versions"][1]["name"] = "v3"
-    api.put(crd.url, found).expect(200)
+    obj = api.get(crd.url).expect(200)
+    obj["spec"]["versions"][1]["name"] = "v3"
+    api.put(crd.url, obj).expect(200)
     eventually(lambda: definitions(api).keys() & {*both, name_of(crd, "v3")} == {name_of(crd), name_of(crd, "v3")})
-    found = api.get(crd.url).expect(200)
-    found["spec"]["versions"][1]["served"] = False
-    api.put(crd.url, found).expect(200)
+    obj = api.get(crd.url).expect(200)
+    obj["spec"]["versions"][1]["served"] = False
+    api.put(crd.url, obj).expect(200)
     eventually(lambda: name_of(crd, "v3") not in definitions(api))
     api.delete(crd.url).expect(200)
     eventually(lambda: name_of(crd) not in definitions(api))

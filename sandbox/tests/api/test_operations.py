@@ -40,8 +40,8 @@ def verify(token: str, key: dict[str, Any]) -> dict[str, Any]:
     else:
         modulus = rsa.RSAPublicNumbers(number(key["e"]), number(key["n"])).public_key()
         modulus.verify(decoded(signature), head.encode(), padding.PKCS1v15(), hashes.SHA256())
-    found: dict[str, Any] = claims
-    return found
+    payload: dict[str, Any] = claims
+    return payload
 
 
 @pytest.mark.behaviour("findings/FS25")
@@ -88,12 +88,12 @@ def samples(api: Api, name: str) -> list[tuple[dict[str, str], float]]:
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     families = text_string_to_metric_families(answer.body.decode())
-    return [(one.labels, one.value) for family in families for one in family.samples if one.name == name]
+    return [(sample.labels, sample.value) for family in families for sample in family.samples if sample.name == name]
 
 
 def requests(api: Api, **wanted: str) -> float:
-    found = samples(api, "apiserver_request_total")
-    return sum(value for labels, value in found if wanted.items() <= labels.items())
+    series = samples(api, "apiserver_request_total")
+    return sum(value for labels, value in series if wanted.items() <= labels.items())
 
 
 @pytest.mark.behaviour("findings/FS25")
@@ -123,9 +123,9 @@ def test_metrics_count_requests_watches_and_objects(each_api: Api, namespace: st
 def test_names_of_a_client_make_no_metrics(api: Api) -> None:
     for path in ("/api/v1/nonesuch", "/x/y", "/apis/a.b/v1/c", core("default", "pods", "p/nonesuch")):
         api.get(path)
-    shown = api.get("/metrics").body
+    text = api.get("/metrics").body
     for name in (b"nonesuch", b'"a.b"', b'"x'):
-        assert name not in shown
+        assert name not in text
 
 
 @pytest.mark.behaviour("findings/FS25")

@@ -27,14 +27,14 @@ class CountingZone(dt.tzinfo):
 def times(text: str, since: str, count: int, zone: str = "") -> list[str]:
     """Return the next times as local text."""
     place, schedule = schedules.load_zone(zone), cron.parse(text)
-    moment, found = dt.datetime.fromisoformat(since).replace(tzinfo=place).timestamp(), []
+    moment, moments = dt.datetime.fromisoformat(since).replace(tzinfo=place).timestamp(), []
     for _ in range(count):
         following = schedules.after(schedule, moment, place)
         assert following is not None
         assert following > moment
         moment = following
-        found.append(dt.datetime.fromtimestamp(moment, place).strftime("%Y-%m-%d %H:%M %z"))
-    return found
+        moments.append(dt.datetime.fromtimestamp(moment, place).strftime("%Y-%m-%d %H:%M %z"))
+    return moments
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -55,7 +55,7 @@ def times(text: str, since: str, count: int, zone: str = "") -> list[str]:
     ],
 )
 def test_the_next_times_of_a_schedule(text: str, since: str, expected: list[str]) -> None:
-    assert times(text, since, len(expected)) == [f"{one} +0000" for one in expected]
+    assert times(text, since, len(expected)) == [f"{moment} +0000" for moment in expected]
 
 
 @pytest.mark.behaviour("findings/FS2")

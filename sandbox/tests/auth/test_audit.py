@@ -72,8 +72,8 @@ def test_refused_writes_dry_runs_and_subresources_are_recorded_too(server: Sandb
 
 
 def test_a_generated_name_is_recorded(server: Sandbox, api: Api, ns: str) -> None:
-    made = api.post(core(ns, "configmaps"), {"metadata": {"generateName": "made-"}}).expect(201)
-    assert of_namespace(server, ns)[-1].name == made["metadata"]["name"]
+    obj = api.post(core(ns, "configmaps"), {"metadata": {"generateName": "made-"}}).expect(201)
+    assert of_namespace(server, ns)[-1].name == obj["metadata"]["name"]
 
 
 def test_reads_and_reviews_are_not_recorded(server: Sandbox, api: Api, ns: str) -> None:

@@ -60,11 +60,11 @@ def ann(strict: Sandbox, home: str) -> Iterator[Api]:
 
 
 def test_only_bound_rights_are_allowed(ann: Api, home: str) -> None:
-    found = ann.get(core(home, "pods")).fails(403, "Forbidden")
-    assert found["message"] == (
+    failure = ann.get(core(home, "pods")).fails(403, "Forbidden")
+    assert failure["message"] == (
         f'pods is forbidden: User "ann-{home}" cannot list resource "pods" in API group "" in the namespace "{home}"'
     )
-    assert found["details"] == {"kind": "pods"}
+    assert failure["details"] == {"kind": "pods"}
     ann.get("/api/v1/nodes").fails(403, "Forbidden")
     ann.get("/metrics").fails(403, "Forbidden")
     assert ann.get("/").fails(403, "Forbidden")["message"] == f'forbidden: User "ann-{home}" cannot get path "/"'
@@ -208,9 +208,9 @@ def test_a_labelled_role_extends_the_role_view(admin: Api, home: str) -> None:
     bind(admin, "viewer", reference("view"), user("vera"), namespace=home)
     bind(admin, "editor", reference("edit"), user("edda"), namespace=home)
     for who in ("vera", "edda"):
-        asked = {"namespace": home, "who": who, "group": "widgets.test"}
-        eventually(lambda asked=asked: may(admin, "get", "widgets", **asked))
-        assert not may(admin, "update", "widgets", **asked)
+        question = {"namespace": home, "who": who, "group": "widgets.test"}
+        eventually(lambda question=question: may(admin, "get", "widgets", **question))
+        assert not may(admin, "update", "widgets", **question)
 
 
 def test_privileges_cannot_be_escalated(admin: Api, ann: Api, home: str) -> None:
@@ -311,10 +311,10 @@ def test_self_subject_reviews_match_the_rules(admin: Api, ann: Api, home: str) -
         "allowed": True,
         "reason": f'RBAC: allowed by RoleBinding "readers/{home}" of Role "reader" to User "ann-{home}"',
     }
-    found = ann.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": home}}).expect(201)["status"]
-    assert READ_PODS in found["resourceRules"]
-    assert found["incomplete"] is False
-    assert all(entry["verbs"] == ["get"] for entry in found["nonResourceRules"])
+    status = ann.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": home}}).expect(201)["status"]
+    assert READ_PODS in status["resourceRules"]
+    assert status["incomplete"] is False
+    assert all(entry["verbs"] == ["get"] for entry in status["nonResourceRules"])
     ann.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {}}).fails(400, "BadRequest")
 
 

@@ -81,9 +81,9 @@ def both(kube_apiserver: KubeApiserver) -> Iterator[tuple[Api, Api]]:
         yield ours, theirs
 
 
-def allowed(api: Api, asked: dict[str, Any]) -> bool:
-    found: bool = api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": asked}).expect(201)["status"]["allowed"]
-    return found
+def allowed(api: Api, review_spec: dict[str, Any]) -> bool:
+    verdict: bool = api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": review_spec}).expect(201)["status"]["allowed"]
+    return verdict
 
 
 def test_decisions_on_resources_are_the_same(both: tuple[Api, Api]) -> None:
@@ -94,9 +94,9 @@ def test_decisions_on_resources_are_the_same(both: tuple[Api, Api]) -> None:
         plural, _, subresource = resource.partition("/")
         attributes = {"verb": verb, "group": api_group, "resource": plural, "subresource": subresource}
         attributes |= {"namespace": namespace, "name": ("", "one")[number % 2]}
-        asked = {"user": who, "groups": ["system:authenticated"], "resourceAttributes": attributes}
-        answers = allowed(ours, asked), allowed(theirs, asked)
-        assert answers[0] == answers[1], asked
+        question = {"user": who, "groups": ["system:authenticated"], "resourceAttributes": attributes}
+        answers = allowed(ours, question), allowed(theirs, question)
+        assert answers[0] == answers[1], question
         granted += answers[0]
     assert 200 < granted < 1000
 
@@ -105,25 +105,25 @@ def test_decisions_on_resources_are_the_same(both: tuple[Api, Api]) -> None:
 @pytest.mark.parametrize("verb", ["get", "post", "delete"])
 def test_decisions_on_paths_are_the_same(both: tuple[Api, Api], path: str, verb: str) -> None:
     for who in ("ann", "dan"):
-        asked = {
+        question = {
             "user": who,
             "groups": ["system:authenticated"],
             "nonResourceAttributes": {"path": path, "verb": verb},
         }
-        assert allowed(both[0], asked) == allowed(both[1], asked)
+        assert allowed(both[0], question) == allowed(both[1], question)
 
 
 def answer(api: Api, who: str, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, Any]:
     """Send a request as `who`; return the status and the body without the parts that differ from call to call."""
     headers = {"Impersonate-User": who, **more.pop("headers", {})} if who else {}
-    found = api.request(method, path, body, headers=headers, **more)
-    value = found.json() if found.body[:1] == b"{" else found.body
+    response = api.request(method, path, body, headers=headers, **more)
+    value = response.json() if response.body[:1] == b"{" else response.body
     if isinstance(value, dict):
         value["metadata"] = {}
         if not value.get("details", True):
             del value["details"]
         value.pop("kind")
-    return found.status, value
+    return response.status, value
 
 
 REFUSALS = [
@@ -202,14 +202,14 @@ def test_attempts_at_escalation_fail_the_same_way(both: tuple[Api, Api]) -> None
 def rights(api: Api, who: str, namespace: str) -> set[str]:
     """Return the rights of a user, one entry for each verb and resource."""
     body = {"spec": {"namespace": namespace}}
-    found = answer(api, who, "POST", f"{REVIEWS}/selfsubjectrulesreviews", body)[1]["status"]
-    parts = {f"incomplete: {found['incomplete']}, {found.get('evaluationError')}"}
-    for entry in found["resourceRules"]:
+    status = answer(api, who, "POST", f"{REVIEWS}/selfsubjectrulesreviews", body)[1]["status"]
+    parts = {f"incomplete: {status['incomplete']}, {status.get('evaluationError')}"}
+    for entry in status["resourceRules"]:
         names = tuple(entry.get("resourceNames", ()))
         for part in itertools.product(entry["verbs"], entry["apiGroups"], entry["resources"]):
             if not re.search("extensions|resource.k8s.io", part[1]):
                 parts.add(str((*part, names)))
-    for entry in found["nonResourceRules"]:
+    for entry in status["nonResourceRules"]:
         parts |= {str(part) for part in itertools.product(entry["verbs"], entry["nonResourceURLs"])}
     return parts
 
@@ -224,7 +224,7 @@ def test_reviews_have_the_same_answers(both: tuple[Api, Api]) -> None:
     attributes = {"verb": "get", "resource": "pods", "namespace": HOME}
     on_path = {"nonResourceAttributes": {"path": "/x", "verb": "get"}}
     local = f"{REVIEWS}/namespaces/{HOME}/localsubjectaccessreviews"
-    asked: list[tuple[str, str, Any]] = [
+    reviews: list[tuple[str, str, Any]] = [
         ("ann", f"{REVIEWS}/selfsubjectaccessreviews", {"resourceAttributes": attributes}),
         ("dan", f"{REVIEWS}/selfsubjectaccessreviews", {"resourceAttributes": attributes}),
         ("dan", f"{REVIEWS}/selfsubjectaccessreviews", on_path),
@@ -239,16 +239,16 @@ def test_reviews_have_the_same_answers(both: tuple[Api, Api]) -> None:
         ("eve", f"{AUTHENTICATION}/tokenreviews", {"token": "wrong"}),
         ("eve", f"{AUTHENTICATION}/tokenreviews", {}),
     ]
-    for who, path, spec in asked:
+    for who, path, spec in reviews:
         ours, theirs = (answer(api, who, "POST", path, {"spec": spec}) for api in both)
-        for found in (ours, theirs):
-            for cause in found[1].get("details", {}).get("causes", ()):
+        for verdict in (ours, theirs):
+            for cause in verdict[1].get("details", {}).get("causes", ()):
                 # The real server shows its own struct here, not the object.
                 cause["message"] = re.sub(
                     r'\{"Path.*?\}', "{}", cause["message"].replace('{"path":"/x","verb":"get"}', "{}")
                 )
-            if "causes" in found[1].get("details", {}):
-                del found[1]["message"]
+            if "causes" in verdict[1].get("details", {}):
+                del verdict[1]["message"]
         assert ours == theirs
 
 

@@ -32,8 +32,8 @@ def robot(api: Api, ns: str) -> str:
 
 
 def token_of(api: Api, path: str, **spec: Any) -> str:
-    found: str = api.post(path, {"spec": spec}).expect(201)["status"]["token"]
-    return found
+    token: str = api.post(path, {"spec": spec}).expect(201)["status"]["token"]
+    return token
 
 
 def status_with(server: Sandbox, token: str) -> int:
@@ -42,14 +42,14 @@ def status_with(server: Sandbox, token: str) -> int:
 
 
 def review(api: Api, token: str, **spec: Any) -> dict[str, Any]:
-    found: dict[str, Any] = api.post(f"{AUTHENTICATION}/tokenreviews", {"spec": {"token": token, **spec}}).expect(201)
-    return found["status"]
+    obj: dict[str, Any] = api.post(f"{AUTHENTICATION}/tokenreviews", {"spec": {"token": token, **spec}}).expect(201)
+    return obj["status"]
 
 
 def claims(token: str) -> dict[str, Any]:
     part = token.split(".")[1]
-    found: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    return found
+    payload: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return payload
 
 
 def test_a_token_authenticates_its_account(server: Sandbox, api: Api, ns: str, robot: str) -> None:
@@ -93,13 +93,13 @@ def test_a_token_is_invalid_once_its_account_is_deleted_or_replaced(
 
 
 def test_a_token_is_invalid_once_its_bound_object_is_deleted(server: Sandbox, api: Api, ns: str, robot: str) -> None:
-    made = api.post(core(ns, "pods"), pod("p", serviceAccountName="robot")).expect(201)["metadata"]
+    metadata = api.post(core(ns, "pods"), pod("p", serviceAccountName="robot")).expect(201)["metadata"]
     api.post(core(ns, "secrets"), {"metadata": {"name": "s"}}).expect(201)
     tokens = [
         token_of(api, robot, boundObjectRef={"apiVersion": "v1", "kind": kind, "name": name})
         for kind, name in (("Pod", "p"), ("Secret", "s"))
     ]
-    assert review(api, tokens[0])["user"]["extra"]["authentication.kubernetes.io/pod-uid"] == [made["uid"]]
+    assert review(api, tokens[0])["user"]["extra"]["authentication.kubernetes.io/pod-uid"] == [metadata["uid"]]
     assert [status_with(server, token) for token in tokens] == [200, 200]
     api.delete(core(ns, "pods", "p"), {"gracePeriodSeconds": 0}).expect(200)
     assert [status_with(server, token) for token in tokens] == [401, 200]
@@ -149,8 +149,8 @@ def test_a_kubeconfig_for_a_service_account_is_private_and_removed_at_stop() -> 
         path = sandbox.kubeconfig_for(service_account="default/robot")
         assert path.stat().st_mode & 0o777 == 0o600
         with api_of(path) as robot:
-            found = robot.post(f"{AUTHENTICATION}/selfsubjectreviews", {}).expect(201)["status"]["userInfo"]
-            assert found["username"] == "system:serviceaccount:default:robot"
+            user_info = robot.post(f"{AUTHENTICATION}/selfsubjectreviews", {}).expect(201)["status"]["userInfo"]
+            assert user_info["username"] == "system:serviceaccount:default:robot"
     assert not path.exists()
 
 
@@ -179,11 +179,11 @@ def test_invalid_requests_fail_as_on_a_real_server(both: tuple[Api, Api], body: 
     for api in both:
         api.post("/api/v1/namespaces", {"metadata": {"name": name}}).expect(201)
         api.post(core(name, "serviceaccounts"), {"metadata": {"name": "robot"}}).expect(201)
-        found = api.post(f"{core(name, 'serviceaccounts')}/robot/token", body)
-        value = found.json()
+        response = api.post(f"{core(name, 'serviceaccounts')}/robot/token", body)
+        value = response.json()
         details = value.get("details", {})
         causes = [(cause["reason"], cause.get("field")) for cause in details.get("causes", ())]
-        answers.append((found.status, value["reason"], details.get("kind"), causes))
+        answers.append((response.status, value["reason"], details.get("kind"), causes))
     assert answers[0] == answers[1]
 
 

@@ -61,9 +61,9 @@ def body_of(group: str, kind: str, name: str, namespace: str, number: int = 0) -
 
 
 def _nowhere() -> Object:
-    found = template()
-    found["spec"]["nodeSelector"] = {"no": "such-node"}
-    return found
+    body = template()
+    body["spec"]["nodeSelector"] = {"no": "such-node"}
+    return body
 
 
 def _definition(group: str) -> Object:

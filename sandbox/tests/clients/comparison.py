@@ -68,10 +68,10 @@ def _sorted_managers(value: Any) -> Any:
         return [_sorted_managers(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _sorted_managers(item) for key, item in value.items()}
-    if "managedFields" in found:
-        found["managedFields"].sort(key=lambda entry: (entry["operation"], entry["manager"], str(entry["fieldsV1"])))
-    return found
+    members = {key: _sorted_managers(item) for key, item in value.items()}
+    if "managedFields" in members:
+        members["managedFields"].sort(key=lambda entry: (entry["operation"], entry["manager"], str(entry["fieldsV1"])))
+    return members
 
 
 @dataclass(slots=True)
@@ -144,15 +144,15 @@ class Comparison:
         report = [f"{server.kind}: {line}" for server in (self.real, self.sandbox) for line in server.unexpected]
         self.real.unexpected.clear()
         self.sandbox.unexpected.clear()
-        for (step, expected), (_, found) in zip(real, sandbox, strict=True):
+        for (step, expected), (_, actual) in zip(real, sandbox, strict=True):
             where = f"{name}: {step}"
-            if lines := self._unexplained(where, expected, found):
+            if lines := self._unexplained(where, expected, actual):
                 report += [f"{where}", *lines]
         assert not report, "only in the real kube-apiserver (-) or the sandbox (+):\n" + "\n".join(report)
 
-    def _unexplained(self, where: str, expected: list[str], found: list[str]) -> list[str]:
+    def _unexplained(self, where: str, expected: list[str], actual: list[str]) -> list[str]:
         lines = []
-        for line in difflib.ndiff(expected, found):
+        for line in difflib.ndiff(expected, actual):
             sign, text = line[0], line[2:]
             if sign not in "+-":
                 continue

@@ -55,9 +55,9 @@ class Shell:
         only: Callable[[str], bool] | None = None,
     ) -> str:
         """Run one command as a step; `only` selects the compared lines."""
-        found, text = self.run(*words, objects=objects, editor=editor)
-        if found != code:
-            self.server.unexpected.append(f"{' '.join(words)}: exit {found}: {text[-500:]}")
+        exit_code, text = self.run(*words, objects=objects, editor=editor)
+        if exit_code != code:
+            self.server.unexpected.append(f"{' '.join(words)}: exit {exit_code}: {text[-500:]}")
         if "--show-managed-fields" in words:
             self.server.note(" ".join(words), yaml.safe_load(text))
             return text

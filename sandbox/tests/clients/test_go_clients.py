@@ -54,10 +54,10 @@ def test_an_informer_follows_a_thousand_objects(compare: Comparison, streaming: 
     lists = {"lists": 0, "streaming lists": 1} if streaming == "true" else {"lists": 1, "streaming lists": 0}
 
     def steps(server: Server) -> None:
-        found = run(server, "informer", "1000", KUBE_FEATURE_WatchListClient=streaming)
-        for step in found:
+        report = run(server, "informer", "1000", KUBE_FEATURE_WatchListClient=streaming)
+        for step in report:
             server.note(step["step"], step["answer"])
-        assert {step["step"]: step["answer"] for step in found if "lists" in step["step"]} == lists
+        assert {step["step"]: step["answer"] for step in report if "lists" in step["step"]} == lists
 
     compare("client-go informer", steps, at_once=False)
 
@@ -85,11 +85,11 @@ def test_a_client_go_informer_with_cut_connections_loses_nothing(compare: Compar
             thread = threading.Thread(target=disturb)
             thread.start()
             try:
-                found = run(server, "informer", "100", str(proxy.kubeconfig))
+                report = run(server, "informer", "100", str(proxy.kubeconfig))
             finally:
                 stop.set()
                 thread.join()
-        server.note("steps", [step for step in found if "cache" in step["step"]])
+        server.note("steps", [step for step in report if "cache" in step["step"]])
 
     compare("client-go through a proxy", steps, at_once=False)
 

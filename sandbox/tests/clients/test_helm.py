@@ -37,14 +37,14 @@ class Helm:
         return done.stdout + done.stderr
 
     def revisions(self) -> list[tuple[int, str]]:
-        found = json.loads(self("history", "web", "--output", "json"))
-        return [(one["revision"], one["status"]) for one in found]
+        revisions = json.loads(self("history", "web", "--output", "json"))
+        return [(revision["revision"], revision["status"]) for revision in revisions]
 
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
-    with cluster() as found:
-        yield found
+    with cluster() as server:
+        yield server
 
 
 @pytest.fixture
@@ -56,18 +56,18 @@ def helm(sandbox: Sandbox, tmp_path: Path) -> Helm:
 
 def images(api: Api) -> set[str]:
     items = api.get(core(NS, "pods")).expect(200)["items"]
-    living = [one for one in items if one["metadata"].get("labels", {}).get("app") == "web"]
-    return {container["image"] for one in living for container in one["spec"]["containers"]}
+    living = [pod for pod in items if pod["metadata"].get("labels", {}).get("app") == "web"]
+    return {container["image"] for pod in living for container in pod["spec"]["containers"]}
 
 
 def state(api: Api, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.get(path).expect(200)["status"]
-    return found
+    status: dict[str, Any] = api.get(path).expect(200)["status"]
+    return status
 
 
 def is_complete(api: Api, name: str) -> bool:
     conditions = state(api, batch(NS, "jobs", name)).get("conditions", [])
-    return {one["type"]: one["status"] for one in conditions}.get("Complete") == "True"
+    return {condition["type"]: condition["status"] for condition in conditions}.get("Complete") == "True"
 
 
 @pytest.mark.behaviour("findings/FS1")

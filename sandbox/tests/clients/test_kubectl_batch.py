@@ -17,8 +17,8 @@ LONG = {"run-seconds": "100000000"}
 def finish(k: Shell, *objects: dict[str, Any], condition: str = "Complete") -> None:
     """Create Jobs, wait for their end, and compare them."""
     k("create", "-f", "-", objects=list(objects))
-    for each in objects:
-        name = f"job/{each['metadata']['name']}"
+    for obj in objects:
+        name = f"job/{obj['metadata']['name']}"
         k("wait", name, f"--for=condition={condition}", "--timeout=30s")
         k("get", name, "-o", "yaml")
         k("get", name)

@@ -106,7 +106,7 @@ def test_typed_create_read_change_and_delete_of_every_kind(compare: Comparison, 
             k = Calls(server, client, kind)
             body = body_of(kind.group, kind.kind, f"typed-{serial}", server.namespace, serial)
             name = body["metadata"]["name"]
-            made = k("create", body=body)
+            obj = k("create", body=body)
             k("create", body=body)
             k("read", name)
             k("patch", name, {"metadata": {"labels": {"patched": "yes"}}})
@@ -114,10 +114,10 @@ def test_typed_create_read_change_and_delete_of_every_kind(compare: Comparison, 
             body["metadata"]["labels"] = {"replaced": "yes"}
             if kind.needs_version:
                 k("replace", name, body)
-                found = getattr(k.api, f"read{k.name}")(name, *k.namespace)
-                body["metadata"]["resourceVersion"] = found.metadata.resource_version
+                obj = getattr(k.api, f"read{k.name}")(name, *k.namespace)
+                body["metadata"]["resourceVersion"] = obj.metadata.resource_version
             if kind.kind == "Pod":
-                body = {**made, "metadata": body["metadata"]}
+                body = {**obj, "metadata": body["metadata"]}
             k("replace", name, body)
             if kind.has_status:
                 k("read", name, part="_status")
@@ -138,8 +138,8 @@ def test_the_dynamic_client(compare: Comparison) -> None:
         with connected(server) as client:
             dynamic = DynamicClient(client)
             configs = dynamic.resources.get(api_version="v1", kind="ConfigMap")
-            made = configs.create(body=config_map("d"), namespace=server.namespace, field_manager="py")
-            server.note("create", made.to_dict())
+            obj = configs.create(body=config_map("d"), namespace=server.namespace, field_manager="py")
+            server.note("create", obj.to_dict())
             applied = {**config_map("d", {"k": "w"})}
             for force in (False, True):
                 try:
@@ -152,8 +152,8 @@ def test_the_dynamic_client(compare: Comparison) -> None:
             server.note(
                 "patch", configs.patch(body={"data": {"l": "m"}}, name="d", namespace=server.namespace).to_dict()
             )
-            found = configs.get(namespace=server.namespace, label_selector="!none", field_selector="metadata.name=d")
-            server.note("list", found.to_dict())
+            objects = configs.get(namespace=server.namespace, label_selector="!none", field_selector="metadata.name=d")
+            server.note("list", objects.to_dict())
             seen = []
             for event in configs.watch(namespace=server.namespace, name="d", timeout=20):
                 seen.append((event["type"], event["object"].data.to_dict()))

@@ -28,9 +28,9 @@ OPERATOR = Path(__file__).with_name("kopf_operator.py")
 
 
 def parts_crd(group: str) -> dict[str, Any]:
-    made = crd(group, "Part")
-    made["spec"]["versions"][0]["subresources"] = {"status": {}}
-    return made
+    body = crd(group, "Part")
+    body["spec"]["versions"][0]["subresources"] = {"status": {}}
+    return body
 
 
 @pytest.mark.behaviour("sandbox/EE-08")
@@ -50,8 +50,8 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
             part = {"apiVersion": api, "kind": "Part", "metadata": {"name": "p", "namespace": namespace}}
             client.create({**part, "spec": {"size": 1}})
             eventually(lambda: (_get(server, api).get("status") or {}).get("created"), 60, "the creation is handled")
-            found = _get(server, api)
-            server.note("handled creation", [found["metadata"]["finalizers"], found["spec"], found["status"]])
+            obj = _get(server, api)
+            server.note("handled creation", [obj["metadata"]["finalizers"], obj["spec"], obj["status"]])
             client.patch(api, "Part", "p", namespace, {"spec": {"size": 2}})
             eventually(lambda: _get(server, api)["status"].get("seen") == 2, 60, "the update is handled")
             client.patch(api, "Part", "p", namespace, {"metadata": {"labels": {"timed": "yes"}}})
@@ -95,8 +95,8 @@ def test_lightkube(compare: Comparison) -> None:
 
     def use(server: Server, client: lightkube.Client) -> None:
         metadata = ObjectMeta(name="l", namespace=server.namespace, labels={"a": "b"})
-        made = client.create(ConfigMap(metadata=metadata, data={"k": "v"}))
-        server.note("create", made.to_dict())
+        obj = client.create(ConfigMap(metadata=metadata, data={"k": "v"}))
+        server.note("create", obj.to_dict())
         applied = client.apply(ConfigMap(metadata=ObjectMeta(name="l", namespace=server.namespace), data={"l": "m"}))
         server.note("apply", applied.to_dict())
         server.note("patch", client.patch(ConfigMap, "l", {"data": {"l": "n"}}).to_dict())
@@ -131,8 +131,8 @@ def test_kr8s(compare: Comparison) -> None:
         config.patch({"data": {"k": "w"}})
         config.label({"c": "d"})
         server.note("label", config.raw.to_dict())
-        found = list(api.get("configmaps", namespace=server.namespace, label_selector={"a": "b"}))
-        server.note("list", [item.name for item in found])
+        config_maps = list(api.get("configmaps", namespace=server.namespace, label_selector={"a": "b"}))
+        server.note("list", [item.name for item in config_maps])
         server.note("exists", config.exists())
         seen = []
         for event, item in kr8s.watch(

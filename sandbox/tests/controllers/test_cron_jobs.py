@@ -25,8 +25,8 @@ SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 def server() -> Iterator[Sandbox]:
     """Run a sandbox whose clock is one second past a multiple of five minutes."""
     with cluster() as sandbox, api_of(sandbox.kubeconfig) as api:
-        made = api.post("/api/v1/namespaces", {"metadata": {"name": "now"}}).expect(201)
-        at = times.epoch(made["metadata"]["creationTimestamp"])
+        namespace = api.post("/api/v1/namespaces", {"metadata": {"name": "now"}}).expect(201)
+        at = times.epoch(namespace["metadata"]["creationTimestamp"])
         sandbox.advance(math.ceil(at / FIVE) * FIVE - at + 1)
         yield sandbox
 
@@ -49,14 +49,14 @@ def test_a_cron_job_makes_jobs_on_the_clock(api: Api, ns: str, server: Sandbox) 
     server.advance(FIVE)
     eventually(lambda: status(api, path).get("lastSuccessfulTime"))
     (name,) = jobs(api, ns)
-    found = status(api, path)
-    assert "active" not in found
-    due = times.epoch(found["lastScheduleTime"])
+    state = status(api, path)
+    assert "active" not in state
+    due = times.epoch(state["lastScheduleTime"])
     assert due % FIVE == 0
     assert name == f"c-{int(due) // 60}"
-    made = api.get(batch(ns, "jobs", name)).json()
-    assert made["metadata"]["annotations"][SCHEDULED] == found["lastScheduleTime"]
-    (owner,) = made["metadata"]["ownerReferences"]
+    child = api.get(batch(ns, "jobs", name)).json()
+    assert child["metadata"]["annotations"][SCHEDULED] == state["lastScheduleTime"]
+    (owner,) = child["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", "c", True)
     eventually(lambda: {"SuccessfulCreate", "SawCompletedJob"} <= set(reasons(api, ns, "CronJob")))
     # Only the most recent of missed times gets a Job.
@@ -91,7 +91,7 @@ def test_concurrency_policies(api: Api, ns: str, server: Sandbox, policy: str) -
         assert jobs(api, ns) == [first]
         return
     expected = 2 if policy == "Allow" else 1
-    eventually(lambda: any(one["name"] != first for one in status(api, path).get("active", [])))
+    eventually(lambda: any(job["name"] != first for job in status(api, path).get("active", [])))
     eventually(lambda: len(jobs(api, ns)) == expected == len(status(api, path)["active"]))
     assert (first in jobs(api, ns)) is (policy == "Allow")
 

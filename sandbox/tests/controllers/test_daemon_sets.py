@@ -33,19 +33,19 @@ def daemon_set(**spec: Any) -> dict[str, Any]:
 
 
 def places(api: Api, ns: str) -> list[str]:
-    return sorted(one["spec"].get("nodeName", "") for one in pods(api, ns))
+    return sorted(pod["spec"].get("nodeName", "") for pod in pods(api, ns))
 
 
 def status(api: Api, ns: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.get(apps(ns, "daemonsets", "d")).json()["status"]
-    return found
+    state: dict[str, Any] = api.get(apps(ns, "daemonsets", "d")).json()["status"]
+    return state
 
 
 @pytest.mark.behaviour("sandbox/WL-14")
 def test_each_node_has_one_pod(api: Api, ns: str, nodes: list[str]) -> None:
-    made = api.post(apps(ns, "daemonsets"), daemon_set()).expect(201)
+    obj = api.post(apps(ns, "daemonsets"), daemon_set()).expect(201)
     integers = {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"}
-    assert made["status"].keys() >= integers
+    assert obj["status"].keys() >= integers
     eventually(lambda: status(api, ns)["numberReady"] == 3)
     # As with a real DaemonSet, its pods also run on a cordoned node.
     assert places(api, ns) == nodes
@@ -63,7 +63,7 @@ def test_each_node_has_one_pod(api: Api, ns: str, nodes: list[str]) -> None:
     eventually(lambda: "four" in places(api, ns))
     api.delete(f"{PATH}/four").expect(200)
     eventually(lambda: places(api, ns) == nodes)
-    (gone,) = [one for one in pods(api, ns) if one["spec"]["nodeName"] == "two"]
+    (gone,) = [pod for pod in pods(api, ns) if pod["spec"]["nodeName"] == "two"]
     api.delete(core(ns, "pods", gone["metadata"]["name"])).expect(200)
     eventually(lambda: places(api, ns) == nodes and status(api, ns)["numberReady"] == 3)
 
@@ -88,7 +88,7 @@ def test_a_new_template_replaces_the_pods_one_by_one(api: Api, ns: str, nodes: l
     api.patch(apps(ns, "daemonsets", "d"), change, STRATEGIC).expect(200)
     eventually(lambda: status(api, ns).get("updatedNumberScheduled") == status(api, ns)["numberReady"] == 3)
     assert places(api, ns) == nodes
-    assert {one["spec"]["containers"][0]["image"] for one in pods(api, ns)} == {"nginx:2"}
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods(api, ns)} == {"nginx:2"}
     there, fewest = 3, 3
     while (fewest >= 2 and there < 3) or fewest == 3:
         event = watch.next()
@@ -105,4 +105,4 @@ def test_on_delete_leaves_the_pods_alone(api: Api, ns: str, server: Sandbox) -> 
     change = {"spec": {"template": {"spec": {"containers": [container("a", "nginx:2")]}}}}
     api.patch(apps(ns, "daemonsets", "d"), change, STRATEGIC).expect(200)
     eventually(lambda: status(api, ns)["observedGeneration"] == 2 and server.at_rest)
-    assert [one["metadata"]["uid"] for one in pods(api, ns)] == [before]
+    assert [pod["metadata"]["uid"] for pod in pods(api, ns)] == [before]

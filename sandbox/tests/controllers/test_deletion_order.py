@@ -14,19 +14,19 @@ pytestmark = pytest.mark.behaviour("findings/FS29")
 FINALIZER = "t.example.org/hold"
 
 
-def owned_by(found: dict[str, Any]) -> dict[str, Any]:
-    reference = {key: found["metadata"][key] for key in ("name", "uid")}
-    reference |= {"apiVersion": found["apiVersion"], "kind": found["kind"], "controller": True}
+def owned_by(owner: dict[str, Any]) -> dict[str, Any]:
+    reference = {key: owner["metadata"][key] for key in ("name", "uid")}
+    reference |= {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
     return {"metadata": {"ownerReferences": [{**reference, "blockOwnerDeletion": True}]}}
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_circle_of_owners_is_deleted_in_the_foreground(api: Api, ns: str, size: int) -> None:
     paths = [core(ns, "configmaps", f"c{index}") for index in range(size)]
-    made = [api.post(core(ns, "configmaps"), config_map(f"c{index}")).expect(201) for index in range(size)]
+    config_maps = [api.post(core(ns, "configmaps"), config_map(f"c{index}")).expect(201) for index in range(size)]
     for index, path in enumerate(paths):
-        api.patch(path, owned_by(made[index - 1])).expect(200)
-    options = {"propagationPolicy": "Foreground", "preconditions": {"uid": made[0]["metadata"]["uid"]}}
+        api.patch(path, owned_by(config_maps[index - 1])).expect(200)
+    options = {"propagationPolicy": "Foreground", "preconditions": {"uid": config_maps[0]["metadata"]["uid"]}}
     api.delete(paths[0], options).expect(200)
     for path in paths:
         api.gone(path)
@@ -34,9 +34,9 @@ def test_a_circle_of_owners_is_deleted_in_the_foreground(api: Api, ns: str, size
 
 def test_a_blocking_dependent_outside_of_a_circle_is_still_waited_for(api: Api, ns: str) -> None:
     owner, dependent, last = (core(ns, "configmaps", name) for name in "abc")
-    made = [api.post(core(ns, "configmaps"), config_map(name)).expect(201) for name in "abc"]
-    api.patch(dependent, owned_by(made[0])).expect(200)
-    api.patch(last, owned_by(made[1])).expect(200)
+    config_maps = [api.post(core(ns, "configmaps"), config_map(name)).expect(201) for name in "abc"]
+    api.patch(dependent, owned_by(config_maps[0])).expect(200)
+    api.patch(last, owned_by(config_maps[1])).expect(200)
     api.patch(last, {"metadata": {"finalizers": [FINALIZER]}}).expect(200)
     api.delete(owner, {"propagationPolicy": "Foreground"}).expect(200)
     eventually(lambda: "deletionTimestamp" in api.get(last).expect(200)["metadata"])
@@ -55,7 +55,10 @@ def test_a_namespace_loses_its_pods_before_everything_else(api: Api, ns: str) ->
     api.delete(namespace).expect(200)
 
     def conditions() -> dict[str, str]:
-        return {one["type"]: one["status"] for one in api.get(namespace).json()["status"].get("conditions") or ()}
+        return {
+            condition["type"]: condition["status"]
+            for condition in api.get(namespace).json()["status"].get("conditions") or ()
+        }
 
     eventually(conditions)
     assert "NamespaceDeletionContentFailure" in conditions()

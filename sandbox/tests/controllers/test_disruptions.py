@@ -44,7 +44,7 @@ def deployed(api: Api, ns: str, replicas: int) -> list[str]:
     """Create a Deployment; return the names of its pods once they are ready."""
     api.post(apps(ns, "deployments"), deployment(replicas=replicas)).expect(201)
     eventually(lambda: sum(map(ready, pods(api, ns))) == replicas)
-    return [one["metadata"]["name"] for one in pods(api, ns)]
+    return [pod["metadata"]["name"] for pod in pods(api, ns)]
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -63,9 +63,9 @@ def test_a_budget_counts_its_pods(api: Api, ns: str, spec: dict[str, Any], expec
     api.post(budgets(ns), budget(**spec)).expect(201)
     eventually(lambda: counts(api, ns) == expected)
     (condition,) = api.get(budgets(ns, "b")).json()["status"]["conditions"]
-    shown = {name: condition[name] for name in ("type", "status", "reason", "observedGeneration")}
+    facts = {name: condition[name] for name in ("type", "status", "reason", "observedGeneration")}
     allowed = expected[3] > 0
-    assert shown == {
+    assert facts == {
         "type": "DisruptionAllowed",
         "status": str(allowed),
         "reason": "SufficientPods" if allowed else "InsufficientPods",
@@ -78,9 +78,9 @@ def test_an_eviction_waits_for_its_budget() -> None:
     ns, options = "default", Options(pod_start_delay=0.0, pod_ready_delay=60.0, pod_stop_delay=0.0)
     with Sandbox(options=options, controllers=EVERYTHING) as sandbox, api_of(sandbox.kubeconfig) as api:
         # Without a probe a pod is ready as soon as it runs.
-        made = deployment(replicas=3)
-        made["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}}
-        api.post(apps(ns, "deployments"), made).expect(201)
+        body = deployment(replicas=3)
+        body["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}}
+        api.post(apps(ns, "deployments"), body).expect(201)
         first, second, _ = ready_pods(sandbox, api, ns, 3)
         api.post(budgets(ns), budget(minAvailable=3)).expect(201)
         eventually(lambda: counts(api, ns) == (3, 3, 3, 0))
@@ -111,10 +111,10 @@ def test_an_eviction_waits_for_its_budget() -> None:
 
 def ready_pods(sandbox: Sandbox, api: Api, ns: str, wanted: int) -> list[str]:
     """Wait until all pods run, advance the clock until they are ready, and return their names."""
-    eventually(lambda: [one["status"]["phase"] for one in pods(api, ns)] == ["Running"] * wanted and sandbox.at_rest)
+    eventually(lambda: [pod["status"]["phase"] for pod in pods(api, ns)] == ["Running"] * wanted and sandbox.at_rest)
     sandbox.advance(60)
     eventually(lambda: sum(map(ready, pods(api, ns))) == wanted)
-    return [one["metadata"]["name"] for one in pods(api, ns)]
+    return [pod["metadata"]["name"] for pod in pods(api, ns)]
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -138,8 +138,8 @@ def test_unready_and_ended_pods_are_evicted(api: Api, ns: str, server: Sandbox) 
 @pytest.mark.behaviour("findings/FS2")
 def test_two_budgets_and_other_names_are_refused(api: Api, ns: str) -> None:
     (name,) = deployed(api, ns, 1)
-    for one in ("b", "c"):
-        api.post(budgets(ns), {**budget(maxUnavailable=1), "metadata": {"name": one}}).expect(201)
+    for budget_name in ("b", "c"):
+        api.post(budgets(ns), {**budget(maxUnavailable=1), "metadata": {"name": budget_name}}).expect(201)
     assert "more than one PodDisruptionBudget" in evict(api, ns, name).fails(500)["message"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "other"}}
     api.post(core(ns, "pods", name) + "/eviction", body).fails(400)

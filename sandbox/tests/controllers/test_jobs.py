@@ -24,7 +24,10 @@ def create(api: Api, ns: str, **more: Any) -> str:
 
 
 def conditions(api: Api, path: str) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in status(api, path).get("conditions", [])}
+    return {
+        condition["type"]: (condition["status"], condition["reason"])
+        for condition in status(api, path).get("conditions", [])
+    }
 
 
 def is_over(api: Api, path: str, kind: str = "Complete") -> bool:
@@ -36,16 +39,16 @@ def is_over(api: Api, path: str, kind: str = "Complete") -> bool:
 def test_a_job_completes(api: Api, ns: str, policy: str) -> None:
     path = create(api, ns, completions=3, parallelism=2, restartPolicy=policy)
     eventually(lambda: is_over(api, path))
-    found = status(api, path)
+    state = status(api, path)
     assert conditions(api, path) == dict.fromkeys(("SuccessCriteriaMet", "Complete"), ("True", "CompletionsReached"))
-    assert {"startTime", "completionTime"} <= found.keys()
-    counts = {name: found.get(name) for name in ("succeeded", "failed", "active", "ready", "terminating")}
+    assert {"startTime", "completionTime"} <= state.keys()
+    counts = {name: state.get(name) for name in ("succeeded", "failed", "active", "ready", "terminating")}
     assert counts == {"succeeded": 3, "failed": None, "active": None, "ready": 0, "terminating": 0}
-    assert found["uncountedTerminatedPods"] == {}
-    made = pods(api, ns)
-    assert [pod["status"]["phase"] for pod in made] == ["Succeeded"] * 3
-    assert all("finalizers" not in pod["metadata"] for pod in made)
-    assert all(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j" for pod in made)
+    assert state["uncountedTerminatedPods"] == {}
+    done = pods(api, ns)
+    assert [pod["status"]["phase"] for pod in done] == ["Succeeded"] * 3
+    assert all("finalizers" not in pod["metadata"] for pod in done)
+    assert all(pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j" for pod in done)
     assert sorted(reasons(api, ns, "Job")) == ["Completed"] + ["SuccessfulCreate"] * 3
 
 
@@ -130,19 +133,19 @@ def test_a_job_is_suspended_and_resumed(api: Api, ns: str) -> None:
     api.patch(path, {"spec": {"suspend": True}}).expect(200)
     eventually(lambda: not pods(api, ns))
     # Pods that were deleted for the suspension have not failed.
-    found = status(api, path)
-    assert (found.get("active"), found.get("failed"), found["ready"]) == (None, None, 0)
+    state = status(api, path)
+    assert (state.get("active"), state.get("failed"), state["ready"]) == (None, None, 0)
 
 
 @pytest.mark.behaviour("findings/FS2")
 def test_an_indexed_job_has_a_pod_for_each_index(api: Api, ns: str) -> None:
     path = create(api, ns, completions=4, parallelism=4, completionMode="Indexed")
     eventually(lambda: is_over(api, path))
-    found = status(api, path)
-    assert (found["succeeded"], found["completedIndexes"]) == (4, "0-3")
-    made = {pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: pod for pod in pods(api, ns)}
-    assert sorted(made) == ["0", "1", "2", "3"]
-    for index, pod in made.items():
+    state = status(api, path)
+    assert (state["succeeded"], state["completedIndexes"]) == (4, "0-3")
+    by_index = {pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: pod for pod in pods(api, ns)}
+    assert sorted(by_index) == ["0", "1", "2", "3"]
+    for index, pod in by_index.items():
         assert pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == index
         assert pod["metadata"]["name"].startswith(f"j-{index}-")
         assert pod["spec"]["hostname"] == f"j-{index}"
@@ -183,8 +186,10 @@ def test_a_job_may_have_two_billion_indexes(api: Api, ns: str) -> None:
     more = {"completions": most, "parallelism": 2, "completionMode": "Indexed", "successPolicy": {"rules": rules}}
     path = create(api, ns, **more)
     eventually(lambda: is_over(api, path))
-    found = next(one for one in status(api, path)["conditions"] if one["type"] == "SuccessCriteriaMet")
-    assert found["message"] == "Matched rules at index 1"
+    condition = next(
+        condition for condition in status(api, path)["conditions"] if condition["type"] == "SuccessCriteriaMet"
+    )
+    assert condition["message"] == "Matched rules at index 1"
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -194,7 +199,7 @@ def test_a_pod_with_a_meaningless_index_does_not_stop_its_job(api: Api, ns: str)
     pod = pods(api, ns)[0]["metadata"]["name"]
     index = {"batch.kubernetes.io/job-completion-index": "9" * 5000}
     api.patch(core(ns, "pods", pod), {"metadata": {"annotations": index}}).expect(200)
-    eventually(lambda: [one["metadata"]["name"] for one in pods(api, ns)] not in ([pod], []))
+    eventually(lambda: [left["metadata"]["name"] for left in pods(api, ns)] not in ([pod], []))
     assert status(api, path)["active"] == 1
 
 
@@ -205,7 +210,7 @@ def test_a_pod_failure_policy_decides(api: Api, ns: str, server: Sandbox) -> Non
 
     fatal = create(api, ns, name="fatal", podFailurePolicy=policy("FailJob"), annotations={"exit-code": "42"})
     eventually(lambda: is_over(api, fatal, "Failed"))
-    (message,) = {one["message"] for one in status(api, fatal)["conditions"]}
+    (message,) = {condition["message"] for condition in status(api, fatal)["conditions"]}
     assert message.endswith("failed with exit code 42 matching FailJob rule at index 0")
     assert conditions(api, fatal)["Failed"] == ("True", "PodFailurePolicy")
     ignored = create(

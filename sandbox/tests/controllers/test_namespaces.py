@@ -32,20 +32,20 @@ def test_a_sandbox_that_just_started_has_the_initial_objects() -> None:
 @pytest.mark.behaviour("findings/FS30")
 def test_a_new_namespace_gets_an_account_and_the_certificate(api: Api, server: Sandbox) -> None:
     api.post("/api/v1/namespaces", {"metadata": {"name": "fresh"}}).expect(201)
-    found = eventually(lambda: initial(api, "fresh"), 5)
-    assert found[1]["data"] == {"ca.crt": server.ca}
-    assert "kubernetes.io/description" in found[1]["metadata"]["annotations"]
+    objects = eventually(lambda: initial(api, "fresh"), 5)
+    assert objects[1]["data"] == {"ca.crt": server.ca}
+    assert "kubernetes.io/description" in objects[1]["metadata"]["annotations"]
 
 
 @pytest.mark.behaviour("findings/FS30")
 def test_deleted_or_changed_initial_objects_are_restored(api: Api, ns: str, server: Sandbox) -> None:
     account, authority = eventually(lambda: initial(api, ns))
-    for found, plural in ((account, "serviceaccounts"), (authority, "configmaps")):
-        path = core(ns, plural, found["metadata"]["name"])
+    for obj, plural in ((account, "serviceaccounts"), (authority, "configmaps")):
+        path = core(ns, plural, obj["metadata"]["name"])
         api.delete(path).expect(200)
         eventually(
-            lambda path=path, found=found: (
-                api.get(path).json()["metadata"].get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]
+            lambda path=path, obj=obj: (
+                api.get(path).json()["metadata"].get("uid", obj["metadata"]["uid"]) != obj["metadata"]["uid"]
             )
         )
     path = core(ns, "configmaps", "kube-root-ca.crt")
@@ -66,7 +66,7 @@ def test_a_restart_publishes_its_own_certificate(tmp_path: Path) -> None:
 @pytest.mark.behaviour("findings/FS30")
 def test_workloads_have_one_ready_and_schedulable_node(api: Api, ns: str) -> None:
     (node,) = api.get("/api/v1/nodes").json()["items"]
-    assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
+    assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}["Ready"] == "True"
     assert not node["spec"].get("unschedulable")
     assert not node["spec"].get("taints")
     api.post(core(ns, "pods"), pod(nodeSelector={})).expect(201)

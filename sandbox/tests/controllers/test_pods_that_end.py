@@ -15,8 +15,8 @@ from tests.support.workload_clusters import ready
 
 def create(api: Api, ns: str, policy: str, **annotations: str) -> str:
     body = pod(nodeSelector={}, restartPolicy=policy)
-    given = {f"sandbox.ctrlhost.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-    body["metadata"] |= {"annotations": given}
+    keys = {f"sandbox.ctrlhost.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    body["metadata"] |= {"annotations": keys}
     api.post(core(ns, "pods"), body).expect(201)
     return core(ns, "pods", "p")
 
@@ -25,8 +25,11 @@ def phase(api: Api, path: str) -> Any:
     return api.get(path).json()["status"]["phase"]
 
 
-def reasons(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one.get("reason", "")) for one in found["status"]["conditions"]}
+def reasons(obj: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {
+        condition["type"]: (condition["status"], condition.get("reason", ""))
+        for condition in obj["status"]["conditions"]
+    }
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -34,13 +37,13 @@ def reasons(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
 def test_a_pod_runs_to_completion(api: Api, ns: str, policy: str) -> None:
     path = create(api, ns, policy)
     eventually(lambda: phase(api, path) == "Succeeded")
-    found = api.get(path).json()
-    (container,) = found["status"]["containerStatuses"]
+    obj = api.get(path).json()
+    (container,) = obj["status"]["containerStatuses"]
     assert (container["ready"], container["restartCount"]) == (False, 0)
     ended = container["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
     assert {"startedAt", "finishedAt", "containerID"} <= ended.keys()
-    assert reasons(found)["Ready"] == ("False", "PodCompleted")
+    assert reasons(obj)["Ready"] == ("False", "PodCompleted")
     # An ended pod is deleted at once, without a grace period.
     api.delete(path).expect(200)
     api.get(path).fails(404)
@@ -50,10 +53,10 @@ def test_a_pod_runs_to_completion(api: Api, ns: str, policy: str) -> None:
 def test_a_pod_fails_with_the_exit_code_of_its_annotation(api: Api, ns: str) -> None:
     path = create(api, ns, "Never", exit_code="3")
     eventually(lambda: phase(api, path) == "Failed")
-    found = api.get(path).json()
-    ended = found["status"]["containerStatuses"][0]["state"]["terminated"]
+    obj = api.get(path).json()
+    ended = obj["status"]["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (3, "Error")
-    assert reasons(found)["ContainersReady"] == ("False", "PodFailed")
+    assert reasons(obj)["ContainersReady"] == ("False", "PodFailed")
 
 
 @pytest.mark.behaviour("findings/FS2")

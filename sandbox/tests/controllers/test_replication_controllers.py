@@ -16,18 +16,22 @@ def test_a_replication_controller_keeps_the_number_of_its_pods(api: Api, ns: str
     lone = {**pod(nodeSelector={}), "metadata": {"name": "lone", "labels": {"app": "x"}}}
     api.post(core(ns, "pods"), lone).expect(201)
     spec = {"replicas": 3, "selector": {"app": "x"}, "template": template()}
-    made = api.post(core(ns, "replicationcontrollers"), {"metadata": {"name": "r"}, "spec": spec}).expect(201)
+    controller = api.post(core(ns, "replicationcontrollers"), {"metadata": {"name": "r"}, "spec": spec}).expect(201)
 
     def counts() -> tuple[int, int]:
         status = api.get(path).expect(200)["status"]
         return status.get("replicas", 0), status.get("readyReplicas", 0)
 
     eventually(lambda: counts() == (3, 3))
-    found = by_name(api, ns)
-    assert "lone" in found
-    for one in found.values():
-        (owner,) = one["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["uid"], owner["controller"]) == (made["kind"], made["metadata"]["uid"], True)
+    replicas = by_name(api, ns)
+    assert "lone" in replicas
+    for replica in replicas.values():
+        (owner,) = replica["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == (
+            controller["kind"],
+            controller["metadata"]["uid"],
+            True,
+        )
     api.patch(f"{path}/scale", {"spec": {"replicas": 1}}).expect(200)
     eventually(lambda: counts() == (1, 1))
     # A pod with other labels is released, and replaced.

@@ -14,28 +14,28 @@ from tests.support.workload_clusters import by_name, cluster, pods, ready
 
 
 def settled(api: Api, ns: str, replicas: int, name: str = "x") -> bool:
-    found = api.get(apps(ns, "statefulsets", name)).json()
-    status = found.get("status") or {}
+    obj = api.get(apps(ns, "statefulsets", name)).json()
+    status = obj.get("status") or {}
     keys = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
     return (
         all(status.get(key, 0) == replicas for key in keys)
-        and status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("observedGeneration") == obj["metadata"]["generation"]
         and status["currentRevision"] == status["updateRevision"]
     )
 
 
 def history(watch: Events, until: tuple[str, str]) -> list[tuple[str, str]]:
     """Return the steps of pods in order, once each: (added, ready, leaving or gone; name)."""
-    found: list[tuple[str, str]] = []
-    while until not in found:
+    steps: list[tuple[str, str]] = []
+    while until not in steps:
         event = watch.next()
         metadata = event["object"]["metadata"]
         step = {"ADDED": "added", "DELETED": "gone"}.get(event["type"])
         if step is None:
             step = "leaving" if "deletionTimestamp" in metadata else "ready" if ready(event["object"]) else ""
-        if step and (step, metadata["name"]) not in found:
-            found.append((step, metadata["name"]))
-    return found
+        if step and (step, metadata["name"]) not in steps:
+            steps.append((step, metadata["name"]))
+    return steps
 
 
 def watch_from_now(api: Api, ns: str) -> Events:
@@ -43,7 +43,7 @@ def watch_from_now(api: Api, ns: str) -> Events:
 
 
 def images(api: Api, ns: str) -> list[str]:
-    return [one["spec"]["containers"][0]["image"] for _, one in sorted(by_name(api, ns).items())]
+    return [pod["spec"]["containers"][0]["image"] for _, pod in sorted(by_name(api, ns).items())]
 
 
 def new_image(api: Api, ns: str, image: str) -> None:
@@ -83,7 +83,7 @@ def test_a_failed_pod_is_replaced(api: Api, ns: str) -> None:
     eventually(lambda: settled(api, ns, 1))
     (before,) = pods(api, ns)
     api.patch(core(ns, "pods", "x-0") + "/status", {"status": {"phase": "Failed"}}).expect(200)
-    eventually(lambda: [one["metadata"]["uid"] for one in pods(api, ns)] not in ([], [before["metadata"]["uid"]]))
+    eventually(lambda: [pod["metadata"]["uid"] for pod in pods(api, ns)] not in ([], [before["metadata"]["uid"]]))
     eventually(lambda: settled(api, ns, 1))
 
 
@@ -102,27 +102,27 @@ def test_a_pod_has_the_identity_of_its_ordinal(api: Api, ns: str) -> None:
         }
     ]
     container["volumeMounts"][0]["name"] = "data"
-    made = api.post(apps(ns, "statefulsets"), body).expect(201)
+    obj = api.post(apps(ns, "statefulsets"), body).expect(201)
     eventually(lambda: settled(api, ns, 1))
-    (found,) = pods(api, ns)
+    (adopted,) = pods(api, ns)
     (revision,) = api.get(apps(ns, "controllerrevisions")).json()["items"]
-    assert found["metadata"]["name"] == "x-5"
-    assert found["metadata"]["labels"] == {
+    assert adopted["metadata"]["name"] == "x-5"
+    assert adopted["metadata"]["labels"] == {
         "app": "x",
         "statefulset.kubernetes.io/pod-name": "x-5",
         "apps.kubernetes.io/pod-index": "5",
         "controller-revision-hash": revision["metadata"]["name"],
     }
-    (owner,) = found["metadata"]["ownerReferences"]
+    (owner,) = adopted["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
         "StatefulSet",
-        made["metadata"]["uid"],
+        obj["metadata"]["uid"],
         True,
         True,
     )
-    assert (found["spec"]["hostname"], found["spec"]["subdomain"]) == ("x-5", "svc")
+    assert (adopted["spec"]["hostname"], adopted["spec"]["subdomain"]) == ("x-5", "svc")
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-x-5"}}
-    assert volume in found["spec"]["volumes"]
+    assert volume in adopted["spec"]["volumes"]
 
 
 @pytest.mark.behaviour("sandbox/WL-06")
@@ -166,7 +166,10 @@ def test_a_rollback_gets_a_new_revision_number_and_old_revisions_are_deleted(api
 
     def revisions() -> dict[int, str]:
         items = api.get(apps(ns, "controllerrevisions")).json()["items"]
-        return {one["revision"]: one["data"]["spec"]["template"]["spec"]["containers"][0]["image"] for one in items}
+        return {
+            revision["revision"]: revision["data"]["spec"]["template"]["spec"]["containers"][0]["image"]
+            for revision in items
+        }
 
     for image in ("nginx:2", "nginx:1"):
         new_image(api, ns, image)
@@ -192,7 +195,7 @@ def test_an_unready_pod_blocks_the_next_ones(api: Api, ns: str, server: Sandbox)
     held = stateful_set(replicas=2)
     held["spec"]["template"]["metadata"]["annotations"] = {"sandbox.ctrlhost.dev/ready": "false"}
     api.post(apps(ns, "statefulsets"), held).expect(201)
-    eventually(lambda: [one["status"]["phase"] for one in pods(api, ns)] == ["Running"])
+    eventually(lambda: [pod["status"]["phase"] for pod in pods(api, ns)] == ["Running"])
     eventually(lambda: server.at_rest)
     assert list(by_name(api, ns)) == ["x-0"]
     annotation = {"metadata": {"annotations": {"sandbox.ctrlhost.dev/ready": "true"}}}
@@ -203,16 +206,16 @@ def test_an_unready_pod_blocks_the_next_ones(api: Api, ns: str, server: Sandbox)
 def test_pods_are_adopted_by_name_and_released_by_label(api: Api, ns: str) -> None:
     orphan = pod("x-0", nodeSelector={})
     orphan["metadata"]["labels"] = {"app": "x"}
-    made = api.post(core(ns, "pods"), orphan).expect(201)
+    stored = api.post(core(ns, "pods"), orphan).expect(201)
     stranger = {**pod("other", nodeSelector={}), "metadata": {"name": "other", "labels": {"app": "x"}}}
     api.post(core(ns, "pods"), stranger).expect(201)
     # A rolling update would replace a pod without a revision.
     api.post(apps(ns, "statefulsets"), stateful_set(replicas=2, updateStrategy={"type": "OnDelete"})).expect(201)
     eventually(lambda: {"x-0", "x-1"} <= by_name(api, ns).keys())
-    found = by_name(api, ns)
-    assert found["x-0"]["metadata"]["uid"] == made["metadata"]["uid"]
+    replicas = by_name(api, ns)
+    assert replicas["x-0"]["metadata"]["uid"] == stored["metadata"]["uid"]
     eventually(lambda: "apps.kubernetes.io/pod-index" in by_name(api, ns)["x-0"]["metadata"]["labels"])
-    assert "ownerReferences" not in found["other"]["metadata"]
+    assert "ownerReferences" not in replicas["other"]["metadata"]
     api.patch(core(ns, "pods", "x-1"), {"metadata": {"labels": {"app": "y"}}}).expect(200)
     eventually(lambda: "ownerReferences" not in by_name(api, ns)["x-1"]["metadata"])
 
@@ -224,19 +227,21 @@ def test_a_headless_service_names_the_pods_of_a_set(api: Api, ns: str) -> None:
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"
 
     def hosts() -> dict[str, str]:
-        found = api.get(slices, labelSelector="kubernetes.io/service-name=svc,service.kubernetes.io/headless").json()
-        endpoints = [one for item in found["items"] for one in item.get("endpoints") or ()]
-        return {one["hostname"]: one["addresses"][0] for one in endpoints if one["conditions"]["ready"]}
+        listing = api.get(slices, labelSelector="kubernetes.io/service-name=svc,service.kubernetes.io/headless").json()
+        endpoints = [endpoint for item in listing["items"] for endpoint in item.get("endpoints") or ()]
+        return {
+            endpoint["hostname"]: endpoint["addresses"][0] for endpoint in endpoints if endpoint["conditions"]["ready"]
+        }
 
     eventually(lambda: len(hosts()) == 3)
-    assert hosts() == {name: one["status"]["podIP"] for name, one in by_name(api, ns).items()}
+    assert hosts() == {name: pod["status"]["podIP"] for name, pod in by_name(api, ns).items()}
 
 
 def test_another_kubelet_may_run_the_pods() -> None:
     running = cluster(("gc", "namespace", "statefulset", "scheduler"))
     with running as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         api.post(apps("default", "statefulsets"), stateful_set(replicas=2)).expect(201)
-        (first,) = eventually(lambda: [one for one in pods(api, "default") if one["spec"].get("nodeName")])
+        (first,) = eventually(lambda: [pod for pod in pods(api, "default") if pod["spec"].get("nodeName")])
         eventually(lambda: sandbox.at_rest)
         assert (first["metadata"]["name"], first["status"]["phase"]) == ("x-0", "Pending")
         conditions = [{"type": "Ready", "status": "True"}]

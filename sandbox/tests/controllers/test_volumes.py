@@ -30,8 +30,8 @@ def claim(api: Api, ns: str, name: str = "c", **spec: Any) -> str:
 def bound(api: Api, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Wait until a claim is bound; return it and its volume."""
     eventually(lambda: phase(api, path) == "Bound")
-    found = api.get(path).expect(200)
-    return found, api.get(f"{VOLUMES}/{found['spec']['volumeName']}").expect(200)
+    obj = api.get(path).expect(200)
+    return obj, api.get(f"{VOLUMES}/{obj['spec']['volumeName']}").expect(200)
 
 
 def volume(name: str, size: str = "5Gi", **spec: Any) -> dict[str, Any]:
@@ -40,29 +40,29 @@ def volume(name: str, size: str = "5Gi", **spec: Any) -> dict[str, Any]:
 
 
 def using(name: str, claims: list[str], **spec: Any) -> dict[str, Any]:
-    volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
+    volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     return pod(name, nodeSelector={}, volumes=volumes, **spec)
 
 
 @pytest.mark.behaviour("findings/FS2")
 def test_a_claim_is_bound_to_a_simulated_volume(api: Api, ns: str) -> None:
     path = claim(api, ns, size="3Gi", accessModes=["ReadWriteMany"])
-    found, made = bound(api, path)
-    assert found["spec"]["storageClassName"] == "standard"
-    assert found["status"]["capacity"] == {"storage": "3Gi"}
-    assert found["status"]["accessModes"] == ["ReadWriteMany"]
-    assert found["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] == "yes"
-    spec = made["spec"]
-    assert made["metadata"]["name"] == f"pvc-{found['metadata']['uid']}"
+    obj, bound_to = bound(api, path)
+    assert obj["spec"]["storageClassName"] == "standard"
+    assert obj["status"]["capacity"] == {"storage": "3Gi"}
+    assert obj["status"]["accessModes"] == ["ReadWriteMany"]
+    assert obj["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] == "yes"
+    spec = bound_to["spec"]
+    assert bound_to["metadata"]["name"] == f"pvc-{obj['metadata']['uid']}"
     assert (spec["capacity"], spec["accessModes"]) == ({"storage": "3Gi"}, ["ReadWriteMany"])
     assert (spec["persistentVolumeReclaimPolicy"], spec["storageClassName"]) == ("Delete", "standard")
-    assert (spec["claimRef"]["name"], spec["claimRef"]["uid"]) == ("c", found["metadata"]["uid"])
-    eventually(lambda: phase(api, f"{VOLUMES}/{made['metadata']['name']}") == "Bound")
+    assert (spec["claimRef"]["name"], spec["claimRef"]["uid"]) == ("c", obj["metadata"]["uid"])
+    eventually(lambda: phase(api, f"{VOLUMES}/{bound_to['metadata']['name']}") == "Bound")
     assert "ProvisioningSucceeded" in reasons(api, ns, CLAIM)
     # The volume is deleted with its claim.
     api.delete(path).expect(200)
     api.gone(path)
-    api.gone(f"{VOLUMES}/{made['metadata']['name']}")
+    api.gone(f"{VOLUMES}/{bound_to['metadata']['name']}")
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -72,9 +72,9 @@ def test_a_claim_takes_the_smallest_volume_that_fits(api: Api, ns: str) -> None:
     api.post(VOLUMES, volume(f"{ns}-tiny", "1Gi", storageClassName=ns)).expect(201)
     eventually(lambda: phase(api, f"{VOLUMES}/{ns}-small") == "Available")
     path = claim(api, ns, size="2Gi", storageClassName=ns)
-    found, made = bound(api, path)
-    assert made["metadata"]["name"] == f"{ns}-small"
-    assert found["status"]["capacity"] == {"storage": "5Gi"}
+    obj, bound_to = bound(api, path)
+    assert bound_to["metadata"]["name"] == f"{ns}-small"
+    assert obj["status"]["capacity"] == {"storage": "5Gi"}
     # A volume that is retained stays after its claim, and is not used again.
     api.delete(path).expect(200)
     eventually(lambda: phase(api, f"{VOLUMES}/{ns}-small") == "Released")
@@ -89,8 +89,8 @@ def test_a_claim_waits_for_a_volume_that_fits(api: Api, ns: str, server: Sandbox
     assert phase(api, path) == "Pending"
     reserved = {"claimRef": {"namespace": ns, "name": "c"}}
     api.post(VOLUMES, volume(f"{ns}-mine", **reserved)).expect(201)
-    _, made = bound(api, path)
-    assert made["metadata"]["name"] == f"{ns}-mine"
+    _, bound_to = bound(api, path)
+    assert bound_to["metadata"]["name"] == f"{ns}-mine"
     missing = claim(api, ns, "d", storageClassName=f"{ns}-class")
     eventually(lambda: "ProvisioningFailed" in reasons(api, ns, CLAIM) and server.at_rest)
     assert phase(api, missing) == "Pending"
@@ -131,9 +131,9 @@ def test_claims_are_deleted_without_workloads_too(tmp_path: Any) -> None:
         api.post(VOLUMES, volume("v")).expect(201)
         eventually(lambda: sandbox.at_rest)
         assert phase(api, path) == "Pending"
-        for one in (path, f"{VOLUMES}/v"):
-            api.delete(one).expect(200)
-            api.gone(one)
+        for url in (path, f"{VOLUMES}/v"):
+            api.delete(url).expect(200)
+            api.gone(url)
 
 
 @pytest.mark.behaviour("findings/FS2")
@@ -147,16 +147,16 @@ def test_claims_of_stateful_sets(api: Api, ns: str, server: Sandbox, scaled: str
     eventually(lambda: sum(map(ready, pods(api, ns))) == 2)
     listed = core(ns, "persistentvolumeclaims")
     assert names(api.get(listed)) == ["data-x-0", "data-x-1"]
-    assert all(one["metadata"]["labels"] == {"k": "v", "app": "x"} for one in api.get(listed).json()["items"])
+    assert all(volume["metadata"]["labels"] == {"k": "v", "app": "x"} for volume in api.get(listed).json()["items"])
     first = api.get(f"{listed}/data-x-0").json()["metadata"]["uid"]
-    assert {one["status"]["phase"] for one in api.get(listed).json()["items"]} == {"Bound"}
+    assert {volume["status"]["phase"] for volume in api.get(listed).json()["items"]} == {"Bound"}
     api.patch(apps(ns, "statefulsets", "x"), {"spec": {"replicas": 1}}).expect(200)
     eventually(lambda: len(pods(api, ns)) == 1)
     left = ["data-x-0"] if scaled == "Delete" else ["data-x-0", "data-x-1"]
     eventually(lambda: names(api.get(listed)) == left)
     # A pod's successor uses its claim again.
     api.delete(core(ns, "pods", "x-0")).expect(200)
-    eventually(lambda: [ready(one) for one in pods(api, ns)] == [True] and server.at_rest)
+    eventually(lambda: [ready(pod) for pod in pods(api, ns)] == [True] and server.at_rest)
     assert api.get(f"{listed}/data-x-0").json()["metadata"]["uid"] == first
     api.delete(apps(ns, "statefulsets", "x")).expect(200)
     eventually(lambda: not pods(api, ns) and server.at_rest)

@@ -24,21 +24,21 @@ def running(**more: Any) -> dict[str, Any]:
 def test_a_pod_starts_and_becomes_ready(api: Api, ns: str) -> None:
     watch = api.watch(core(ns, "pods"))
     probed = container(readinessProbe={"tcpSocket": {"port": 80}})
-    made = api.post(core(ns, "pods"), running(containers=[probed])).expect(201)
+    stored = api.post(core(ns, "pods"), running(containers=[probed])).expect(201)
     seen: list[tuple[str, bool]] = []
     while not seen or seen[-1] != ("Running", True):
-        found = watch.next()["object"]
-        step = (found["status"]["phase"], ready(found))
+        state = watch.next()["object"]
+        step = (state["status"]["phase"], ready(state))
         if not seen or seen[-1] != step:
             seen.append(step)
     assert seen == [("Pending", False), ("Running", False), ("Running", True)]
-    status = found["status"]
+    status = state["status"]
     assert {"podIP", "podIPs", "hostIP", "startTime"} <= status.keys()
     assert {"name", "image", "imageID", "ready", "restartCount"} <= status["containerStatuses"][0].keys()
 
     def reasons() -> set[str]:
         items = api.get(core(ns, "events")).json()["items"]
-        return {item["reason"] for item in items if item["involvedObject"]["uid"] == made["metadata"]["uid"]}
+        return {item["reason"] for item in items if item["involvedObject"]["uid"] == stored["metadata"]["uid"]}
 
     eventually(lambda: reasons() >= {"Scheduled", "Started"})
     for query, lines in (({}, 2), ({"tailLines": 1}, 1)):
@@ -53,18 +53,20 @@ def test_a_pod_without_a_readiness_probe_is_ready_as_soon_as_it_runs(api: Api, n
     path = core(ns, "pods", "p")
     watch = api.watch(core(ns, "pods"))
     api.post(core(ns, "pods"), running()).expect(201)
-    while (found := watch.next()["object"])["status"]["phase"] != "Running":
+    while (state := watch.next()["object"])["status"]["phase"] != "Running":
         pass
-    conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in state["status"]["conditions"]}
     assert (conditions["Ready"], conditions["ContainersReady"]) == ("True", "True")
-    assert found["status"]["containerStatuses"][0]["ready"] is True
+    assert state["status"]["containerStatuses"][0]["ready"] is True
     # Its status can be replaced, and it is deleted with its collection.
-    for one in found["status"]["conditions"]:
-        if one["type"] in ("Ready", "ContainersReady"):
-            one["status"] = "False"
-    current = {**api.get(path).expect(200), "status": found["status"]}
+    for condition in state["status"]["conditions"]:
+        if condition["type"] in ("Ready", "ContainersReady"):
+            condition["status"] = "False"
+    current = {**api.get(path).expect(200), "status": state["status"]}
     replaced = api.put(f"{path}/status", current).expect(200)["status"]["conditions"]
-    assert {one["status"] for one in replaced if one["type"] in ("Ready", "ContainersReady")} == {"False"}
+    assert {condition["status"] for condition in replaced if condition["type"] in ("Ready", "ContainersReady")} == {
+        "False"
+    }
     api.delete(core(ns, "pods"), gracePeriodSeconds=1).expect(200)
     api.gone(path)
 
@@ -78,8 +80,8 @@ def test_a_running_pod_is_deleted_in_two_steps(api: Api, ns: str) -> None:
     watch = api.watch(core(ns, "pods"), resourceVersion=api.revision(core(ns, "pods")))
     api.delete(core(ns, "pods", "a")).expect(200)
     events = watch.take(3)
-    found = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in events]
-    assert found == [("MODIFIED", 30), ("MODIFIED", 0), ("DELETED", 0)]
+    steps = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in events]
+    assert steps == [("MODIFIED", 30), ("MODIFIED", 0), ("DELETED", 0)]
     assert events[0]["object"]["metadata"]["deletionTimestamp"]
     api.delete(core(ns, "pods", "b"), gracePeriodSeconds=0).expect(200)
     api.get(core(ns, "pods", "b")).fails(404)
@@ -91,7 +93,7 @@ def test_a_readiness_gate_keeps_a_pod_unready(api: Api, ns: str, server: Sandbox
     path = core(ns, "pods", "p")
     eventually(lambda: api.get(path).json()["status"]["phase"] == "Running")
     eventually(lambda: server.at_rest)
-    conditions = {one["type"]: one["status"] for one in api.get(path).json()["status"]["conditions"]}
+    conditions = {entry["type"]: entry["status"] for entry in api.get(path).json()["status"]["conditions"]}
     assert (conditions["Ready"], conditions["ContainersReady"]) == ("False", "True")
     condition = {"type": "t.example.org/g", "status": "True"}
     patch = {"status": {"conditions": [condition]}}
@@ -100,13 +102,13 @@ def test_a_readiness_gate_keeps_a_pod_unready(api: Api, ns: str, server: Sandbox
 
 
 def available(api: Api, path: str, replicas: int) -> bool:
-    found = api.get(path).json()
-    status = found["status"]
+    obj = api.get(path).json()
+    status = obj["status"]
     conditions = {item["type"]: item["status"] for item in status.get("conditions", [])}
     return (
         status.get("availableReplicas", 0) == status.get("updatedReplicas", 0) == replicas
         and status.get("replicas", 0) == replicas
-        and status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("observedGeneration") == obj["metadata"]["generation"]
         and conditions.get("Available") == "True"
     )
 
@@ -122,7 +124,7 @@ def test_a_deployment_rolls_forward_and_back(api: Api, ns: str) -> None:
     (first,) = api.get(apps(ns, "replicasets")).json()["items"]
     code = first["metadata"]["labels"]["pod-template-hash"]
     assert first["spec"]["selector"]["matchLabels"]["pod-template-hash"] == code
-    assert [one["metadata"]["labels"]["pod-template-hash"] for one in pods(api, ns)] == [code] * 2
+    assert [pod["metadata"]["labels"]["pod-template-hash"] for pod in pods(api, ns)] == [code] * 2
 
     def image(value: str) -> dict[str, Any]:
         return {"spec": {"template": {"spec": {"containers": [container("a", value)]}}}}
@@ -132,13 +134,15 @@ def test_a_deployment_rolls_forward_and_back(api: Api, ns: str) -> None:
         eventually(lambda: available(api, path, 2) and len(pods(api, ns)) == 2)
         assert api.get(path).json()["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision
         assert {item["spec"]["containers"][0]["image"] for item in pods(api, ns)} == {value}
-        full, empty = sorted(api.get(apps(ns, "replicasets")).json()["items"], key=lambda one: -one["spec"]["replicas"])
+        full, empty = sorted(
+            api.get(apps(ns, "replicasets")).json()["items"], key=lambda replica_set: -replica_set["spec"]["replicas"]
+        )
         assert full["spec"]["template"]["spec"]["containers"][0]["image"] == value
         assert (full["metadata"]["uid"] == first["metadata"]["uid"]) == (value == "nginx:1")
         assert (full["spec"]["replicas"], full["status"]["readyReplicas"]) == (2, 2)
         eventually(
-            lambda one=empty: (
-                api.get(apps(ns, "replicasets", one["metadata"]["name"])).json()["status"]["replicas"] == 0
+            lambda replica_set=empty: (
+                api.get(apps(ns, "replicasets", replica_set["metadata"]["name"])).json()["status"]["replicas"] == 0
             )
         )
         assert empty["spec"]["replicas"] == 0
@@ -161,11 +165,11 @@ def test_a_paused_deployment_creates_no_replica_set(api: Api, ns: str, server: S
     eventually(lambda: api.get(path).json()["status"]["observedGeneration"] == 3 and server.at_rest)
     (same,) = api.get(apps(ns, "replicasets")).json()["items"]
     assert (same["metadata"]["uid"], same["spec"]) == (old["metadata"]["uid"], old["spec"])
-    assert [one["spec"]["containers"][0]["image"] for one in pods(api, ns)] == ["nginx:1"]
+    assert [pod["spec"]["containers"][0]["image"] for pod in pods(api, ns)] == ["nginx:1"]
     api.patch(path, {"spec": {"paused": False}}).expect(200)
     eventually(lambda: available(api, path, 1) and len(pods(api, ns)) == 1)
     assert len(api.get(apps(ns, "replicasets")).json()["items"]) == 2
-    assert [one["spec"]["containers"][0]["image"] for one in pods(api, ns)] == ["nginx:2"]
+    assert [pod["spec"]["containers"][0]["image"] for pod in pods(api, ns)] == ["nginx:2"]
 
 
 @pytest.mark.behaviour("sandbox/WL-13")
@@ -180,7 +184,7 @@ def test_propagation_policies_of_a_deployment(api: Api, ns: str) -> None:
     (left,) = api.get(apps(ns, "replicasets")).json()["items"]
     assert "ownerReferences" not in left["metadata"]
     (pod_,) = pods(api, ns)
-    assert [one["uid"] for one in pod_["metadata"]["ownerReferences"]] == [left["metadata"]["uid"]]
+    assert [owner["uid"] for owner in pod_["metadata"]["ownerReferences"]] == [left["metadata"]["uid"]]
     assert "deletionTimestamp" not in pod_["metadata"]
 
 
@@ -213,15 +217,20 @@ def test_a_service_gets_the_endpoints_of_its_pods(api: Api, ns: str) -> None:
 
     def endpoints() -> dict[str, tuple[str, bool]]:
         items = api.get(slices, labelSelector="kubernetes.io/service-name=s").json()["items"]
-        found = [one for item in items for one in item.get("endpoints") or ()]
-        return {one["targetRef"]["name"]: (one["addresses"][0], one["conditions"]["ready"]) for one in found}
+        backends = [endpoint for item in items for endpoint in item.get("endpoints") or ()]
+        return {
+            backend["targetRef"]["name"]: (backend["addresses"][0], backend["conditions"]["ready"])
+            for backend in backends
+        }
 
     wanted = {f"x-{n}" for n in range(3)}
     eventually(lambda: endpoints().keys() == wanted and all(up for _, up in endpoints().values()))
     addresses = {name: by_name(api, ns)[name]["status"]["podIP"] for name in wanted}
     assert endpoints() == {name: (address, True) for name, address in addresses.items()}
-    (found,) = api.get(slices, labelSelector="kubernetes.io/service-name=s").json()["items"]
-    assert [(one.get("name"), one["port"], one["protocol"]) for one in found["ports"]] == [("", 8080, "TCP")]
+    (endpoint_slice,) = api.get(slices, labelSelector="kubernetes.io/service-name=s").json()["items"]
+    assert [(port.get("name"), port["port"], port["protocol"]) for port in endpoint_slice["ports"]] == [
+        ("", 8080, "TCP")
+    ]
     # docs/sandbox.md: Services have no Endpoints here, which are deprecated.
     assert names(api.get(core(ns, "endpoints"))) == []
 

@@ -62,22 +62,22 @@ def watches(api: Api, crd: Crd, namespace: str) -> list[Events]:
         if any(answer.status != 200 for answer in lists):
             return None
         versions = [answer.json()["metadata"]["resourceVersion"] for answer in lists]
-        found = [
+        streams = [
             api.watch(path, resourceVersion=start, timeoutSeconds=60)
             for path, start in zip(paths, versions, strict=True)
         ]
-        return found if all(watch.status == 200 for watch in found) else None
+        return streams if all(watch.status == 200 for watch in streams) else None
 
-    found: list[Events] = eventually(opened)
-    return found
+    streams: list[Events] = eventually(opened)
+    return streams
 
 
 @pytest.fixture
 def crd(each_crd: Callable[..., Crd]) -> Crd:
     """A CRD with the versions v1 and v2."""
-    made = each_crd()
-    changed(made.api, made, lambda spec: spec["versions"].append(version("v2")))
-    return made
+    grown = each_crd()
+    changed(grown.api, grown, lambda spec: spec["versions"].append(version("v2")))
+    return grown
 
 
 @pytest.mark.behaviour("findings3/NS4")

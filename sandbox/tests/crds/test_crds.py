@@ -27,29 +27,29 @@ def keyed(key: dict[str, Any], **item: Any) -> dict[str, Any]:
 
 
 def edited(body: dict[str, Any], edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    found = copy.deepcopy(body)
-    edit(found)
-    return found
+    document = copy.deepcopy(body)
+    edit(document)
+    return document
 
 
 @pytest.mark.behaviour("sandbox/CD-01")
 @pytest.mark.behaviour("sandbox/CD-02")
 def test_a_crd_is_established_and_served(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None:
     crd = make_crd().establish()
-    found = api.get(crd.url).expect(200)
+    obj = api.get(crd.url).expect(200)
     assert crd.conditions()["NamesAccepted"] == ("True", "NoConflicts")
     assert crd.conditions()["Established"] == ("True", "InitialNamesAccepted")
     accepted = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    assert found["status"]["acceptedNames"] == accepted
-    assert found["spec"]["names"] == accepted
-    assert found["status"]["storedVersions"] == ["v1"]
-    assert found["spec"]["conversion"] == {"strategy": "None"}
+    assert obj["status"]["acceptedNames"] == accepted
+    assert obj["spec"]["names"] == accepted
+    assert obj["status"]["storedVersions"] == ["v1"]
+    assert obj["spec"]["conversion"] == {"strategy": "None"}
     api.post(crd.path(ns), crd.obj()).expect(201)
 
 
 def version(body: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = body["spec"]["versions"][0]
-    return found
+    entry: dict[str, Any] = body["spec"]["versions"][0]
+    return entry
 
 
 REFUSED: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
@@ -163,9 +163,9 @@ def test_unknown_fields_are_pruned_unless_preserved(api: Api, ns: str, make_crd:
     items = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}}
     crd = make_crd(schema=spec_schema(raw=keep, items=items)).establish()
     body = {**crd.obj(raw={"n": 1, "free": {"x": 1}}, items=[{"a": "1", "b": "2"}], c=1), "top": 1}
-    found = api.post(crd.path(ns), body).expect(201)
-    assert found["spec"] == {"raw": {"n": 1, "free": {"x": 1}}, "items": [{"a": "1"}]}
-    assert "top" not in found
+    obj = api.post(crd.path(ns), body).expect(201)
+    assert obj["spec"] == {"raw": {"n": 1, "free": {"x": 1}}, "items": [{"a": "1"}]}
+    assert "top" not in obj
     api.post(crd.path(ns), crd.obj("b", raw={"n": "x"})).fails(422, "Invalid", "spec.raw.n")
 
 
@@ -186,17 +186,17 @@ def test_defaults_and_nulls(api: Api, ns: str, make_crd: Callable[..., Crd]) -> 
     crd = make_crd(schema=schema).establish()
     body = crd.obj(items=[{}], map={"k": {}}, nullable=None, filled=None, dropped=None)
     old = api.post(crd.path(ns), body).expect(201)
-    one = {"x": 1}
-    assert old["spec"] == {"deep": one, "items": [one], "map": {"k": one}, "nullable": None, "filled": "d"}
+    pruned = {"x": 1}
+    assert old["spec"] == {"deep": pruned, "items": [pruned], "map": {"k": pruned}, "nullable": None, "filled": "d"}
     change = api.get(crd.url).json()
     version(change)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["late"] = {
         "type": "string",
         "default": "l",
     }
     api.put(crd.url, change).expect(200)
-    found = eventually(lambda: (got := api.get(crd.path(ns, "a")).json())["spec"].get("late") and got)
-    assert found["spec"]["late"] == "l"
-    assert found["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+    obj = eventually(lambda: (got := api.get(crd.path(ns, "a")).json())["spec"].get("late") and got)
+    assert obj["spec"]["late"] == "l"
+    assert obj["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
     assert api.get(crd.path(ns)).json()["items"][0]["spec"]["late"] == "l"
 
 
@@ -259,8 +259,8 @@ def test_embedded_resources(api: Api, ns: str, make_crd: Callable[..., Crd]) -> 
     crd = make_crd(schema=spec_schema(inner=embedded)).establish()
     api.post(crd.path(ns), crd.obj(inner={"apiVersion": "v1"})).fails(422, "Invalid", "spec.inner.kind")
     inner = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "foo": 1}, "y": 1}
-    found = api.post(crd.path(ns), crd.obj(inner=inner)).expect(201)["spec"]["inner"]
-    assert found == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n"}}
+    content = api.post(crd.path(ns), crd.obj(inner=inner)).expect(201)["spec"]["inner"]
+    assert content == {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n"}}
 
 
 @pytest.mark.behaviour("sandbox/CD-23")
@@ -312,8 +312,8 @@ def test_unchanged_invalid_values_are_accepted(api: Api, ns: str, widgets: Crd) 
 @pytest.mark.behaviour("sandbox/CD-31")
 def test_short_names_and_categories_are_discovered(api: Api, make_crd: Callable[..., Crd]) -> None:
     crd = make_crd(names={"shortNames": ["wd"], "categories": ["all"]}).establish()
-    found = api.get(f"/apis/{crd.group}/v1").expect(200)["resources"][0]
-    assert (found["shortNames"], found["categories"]) == (["wd"], ["all"])
+    resource = api.get(f"/apis/{crd.group}/v1").expect(200)["resources"][0]
+    assert (resource["shortNames"], resource["categories"]) == (["wd"], ["all"])
 
 
 @pytest.mark.behaviour("sandbox/CD-32")
@@ -342,10 +342,10 @@ def test_another_controller_may_accept_the_names() -> None:
             "NamesAccepted": ("True", "NoConflicts"),
             "Established": ("True", "InitialNamesAccepted"),
         }
-        found = api.get(crd.url).json()["status"]
-        assert found["acceptedNames"] == body["spec"]["names"]
+        status = api.get(crd.url).json()["status"]
+        assert status["acceptedNames"] == body["spec"]["names"]
         # The sandbox leaves the controller's condition alone.
-        (own,) = (one for one in found["conditions"] if one["type"] == "NamesAccepted")
+        (own,) = (entry for entry in status["conditions"] if entry["type"] == "NamesAccepted")
         assert (own["message"], own["lastTransitionTime"]) == ("m", "2026-01-01T00:00:00Z")
         api.get(crd.path("default")).expect(200)
         api.get(core("default", "configmaps")).expect(200)

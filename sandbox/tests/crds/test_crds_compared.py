@@ -21,7 +21,7 @@ URL = "https://github.com/kubernetes/x/pull/1"
 
 def condition(api: Api, url: str, name: str) -> dict[str, Any]:
     conditions = (api.get(url).json().get("status") or {}).get("conditions") or ()
-    return next(({**one, "lastTransitionTime": ""} for one in conditions if one["type"] == name), {})
+    return next(({**entry, "lastTransitionTime": ""} for entry in conditions if entry["type"] == name), {})
 
 
 @pytest.mark.behaviour("findings3/NS8")
@@ -41,9 +41,9 @@ def test_the_approval_of_a_protected_group(pair: Pair, group: str) -> None:
             pair.done("PATCH", url, {"metadata": {"annotations": {APPROVAL: value}}}, content_type=MERGE)
         for api in (pair.ours, pair.theirs):
             eventually(lambda api=api, value=value: value in condition(api, url, CONFORMANT).get("message", ""))
-        found, wanted = (condition(api, url, CONFORMANT) for api in (pair.ours, pair.theirs))
-        assert found == wanted
-        assert (found["reason"], found["status"]) == (reason, status)
+        ours, wanted = (condition(api, url, CONFORMANT) for api in (pair.ours, pair.theirs))
+        assert ours == wanted
+        assert (ours["reason"], ours["status"]) == (reason, status)
     for value in ("yes", "", None):
         change = {"metadata": {"annotations": {APPROVAL: value}}}
         assert pair.asked("PATCH", url, change, content_type=MERGE)[0] == 422
@@ -70,8 +70,8 @@ def test_stored_versions_of_a_status_are_not_checked(pair: Pair, group: str, sto
     for api in (pair.ours, pair.theirs):
         crd = Crd(api, two_versions(group)).establish()
     status = {"status": {"storedVersions": stored}}
-    found = pair.done("PATCH", f"{crd.url}/status", status, content_type=MERGE)
-    assert found[0]["status"]["storedVersions"] == found[1]["status"]["storedVersions"] == (stored or ["v1"])
+    objects = pair.done("PATCH", f"{crd.url}/status", status, content_type=MERGE)
+    assert objects[0]["status"]["storedVersions"] == objects[1]["status"]["storedVersions"] == (stored or ["v1"])
     # The next write of the rest is checked.
     code, _ = pair.asked("PATCH", crd.url, {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     assert code == (422 if "v9" in stored else 200)
@@ -129,9 +129,9 @@ def test_a_terminating_crd_without_objects_takes_new_ones(pair: Pair, group: str
         eventually(
             lambda api=api, crd=crd: api.post(crd.path(pair.namespace), crd.obj("x"), dryRun="All").status == 201
         )
-    found, wanted = (condition(api, crd.url, "Terminating") for api in (pair.ours, pair.theirs))
-    assert found == wanted
-    assert (found["status"], found["reason"]) == ("False", "InstanceDeletionCompleted")
+    ours, wanted = (condition(api, crd.url, "Terminating") for api in (pair.ours, pair.theirs))
+    assert ours == wanted
+    assert (ours["status"], ours["reason"]) == ("False", "InstanceDeletionCompleted")
     for api in (pair.ours, pair.theirs):
         api.patch(crd.url, {"metadata": {"finalizers": None}}).expect(200)
 
@@ -224,8 +224,8 @@ def test_discovery_and_failures_in_yaml(pair: Pair, pair_crd: Callable[..., Crd]
     for path in ("/api", "/api/v1", "/apis", base, f"{base}/v1", crd.path(pair.namespace, "nope"), f"{base}/v9"):
         for accept in ("application/yaml", "application/json;q=0.5, application/yaml", "application/json"):
             answers = [api.request("GET", path, headers={"Accept": accept}) for api in (pair.ours, pair.theirs)]
-            found, wanted = ((answer.status, answer.headers["content-type"]) for answer in answers)
-            assert found == wanted, (path, accept)
+            ours, wanted = ((answer.status, answer.headers["content-type"]) for answer in answers)
+            assert ours == wanted, (path, accept)
 
 
 WORDS = (

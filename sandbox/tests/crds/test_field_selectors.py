@@ -45,8 +45,8 @@ def test_each_version_has_its_own_selectable_fields(api: Api, ns: str, make_crd:
     in_second = api.watch(newer, fieldSelector="spec.color=red,spec.size=1")
     api.get(first, fieldSelector="spec.size=1").fails(400, "BadRequest")
     for name, color, size in (("a", "red", 1), ("b", "red", 2), ("c", "blue", 1)):
-        made = {**crd.obj(name, color=color, size=size), "apiVersion": f"{crd.group}/v2"}
-        api.post(newer, made).expect(201)
+        body = {**crd.obj(name, color=color, size=size), "apiVersion": f"{crd.group}/v2"}
+        api.post(newer, body).expect(201)
     assert names(api.get(first, fieldSelector="spec.color=red")) == ["a", "b"]
     assert names(api.get(newer, fieldSelector="spec.color=red,spec.size=1")) == ["a"]
     # One is deleted, the other one leaves the selection: a watch sees the end of both.

@@ -49,7 +49,10 @@ def test_the_gateway_api_works(bundle: Callable[[], list[dict[str, Any]]]) -> No
         def established() -> bool:
             items = api.get(CRDS).json()["items"]
             return len(items) == len(crds) and all(
-                any((one["type"], one["status"]) == ("Established", "True") for one in item["status"]["conditions"])
+                any(
+                    (condition["type"], condition["status"]) == ("Established", "True")
+                    for condition in item["status"]["conditions"]
+                )
                 for item in items
             )
 
@@ -64,8 +67,10 @@ def test_the_gateway_api_works(bundle: Callable[[], list[dict[str, Any]]]) -> No
 
 def use(api: Api) -> None:
     kind = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "c"}}
-    made = api.post(f"{GROUP}/gatewayclasses", {**kind, "spec": {"controllerName": "example.org/c"}}).expect(201)
-    assert made["status"]["conditions"][0]["reason"] == "Pending"
+    gateway_class = api.post(f"{GROUP}/gatewayclasses", {**kind, "spec": {"controllerName": "example.org/c"}}).expect(
+        201
+    )
+    assert gateway_class["status"]["conditions"][0]["reason"] == "Pending"
     bad = {**kind, "metadata": {"name": "d"}, "spec": {"controllerName": "no slash"}}
     api.post(f"{GROUP}/gatewayclasses", bad).fails(422, "Invalid", "spec.controllerName")
 
@@ -75,9 +80,9 @@ def use(api: Api) -> None:
         return {**kind, "kind": "Gateway", "metadata": {"name": "g"}, "spec": spec}
 
     gateways = f"{GROUP}/namespaces/default/gateways"
-    made = api.post(gateways, gateway("web")).expect(201)
-    assert made["spec"]["listeners"][0]["allowedRoutes"] == {"namespaces": {"from": "Same"}}
-    assert made["spec"]["addresses"] == [{"type": "IPAddress", "value": "10.0.0.1"}]
+    web = api.post(gateways, gateway("web")).expect(201)
+    assert web["spec"]["listeners"][0]["allowedRoutes"] == {"namespaces": {"from": "Same"}}
+    assert web["spec"]["addresses"] == [{"type": "IPAddress", "value": "10.0.0.1"}]
     api.apply(f"{gateways}/h", {**gateway("a", "a"), "metadata": {"name": "h"}}, "t").fails(500)
     route = {
         **kind,
@@ -89,11 +94,11 @@ def use(api: Api) -> None:
             "rules": [{"backendRefs": [{"name": "s", "port": 80}]}],
         },
     }
-    made = api.post(f"{GROUP}/namespaces/default/httproutes", route).expect(201)
-    (rule,) = made["spec"]["rules"]
+    http_route = api.post(f"{GROUP}/namespaces/default/httproutes", route).expect(201)
+    (rule,) = http_route["spec"]["rules"]
     assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
     assert rule["backendRefs"] == [{"group": "", "kind": "Service", "name": "s", "port": 80, "weight": 1}]
-    assert made["spec"]["parentRefs"] == [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "g"}]
+    assert http_route["spec"]["parentRefs"] == [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "g"}]
     table = api.get(f"{GROUP}/gatewayclasses", TABLE).expect(200)
-    cells = dict(zip((one["name"] for one in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
+    cells = dict(zip((column["name"] for column in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
     assert (cells["Controller"], cells["Accepted"]) == ("example.org/c", "Unknown")

@@ -21,14 +21,14 @@ Causes = list[tuple[str, str]]
 def compared(pair: Pair, body: dict[str, Any]) -> Causes:
     """Post a CRD to both without storing it; return the fields and reasons of the causes, which must be equal."""
     answers = [told(api.post(CRDS, body, dryRun="All")) for api in (pair.ours, pair.theirs)]
-    found, wanted = ([(one["field"], one["reason"]) for one in answer[1]["causes"]] for answer in answers)
-    assert (answers[0][0], sorted(found)) == (answers[1][0], sorted(wanted)), answers
-    return found
+    ours, wanted = ([(cause["field"], cause["reason"]) for cause in answer[1]["causes"]] for answer in answers)
+    assert (answers[0][0], sorted(ours)) == (answers[1][0], sorted(wanted)), answers
+    return ours
 
 
 def version(body: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = body["spec"]["versions"][0]
-    return found
+    entry: dict[str, Any] = body["spec"]["versions"][0]
+    return entry
 
 
 def add_version(body: dict[str, Any], **changes: Any) -> None:
@@ -75,10 +75,10 @@ def test_protected_groups(pair: Pair, group: str, annotation: str | None, reason
     body = crd_body(f"{group.partition('.')[0]}.x.k8s.io")
     if annotation is not None:
         body["metadata"]["annotations"] = {"api-approved.kubernetes.io": annotation}
-    found = pair.asked("POST", CRDS, body, dryRun="All")
-    causes = [(one["field"], one["reason"]) for one in found[1].get("causes", ())]
+    answer = pair.asked("POST", CRDS, body, dryRun="All")
+    causes = [(cause["field"], cause["reason"]) for cause in answer[1].get("causes", ())]
     wanted = [("metadata.annotations[api-approved.kubernetes.io]", reason)] if reason else []
-    assert (found[0], causes) == (422 if reason else 201, wanted)
+    assert (answer[0], causes) == (422 if reason else 201, wanted)
 
 
 @pytest.mark.behaviour("sandbox/CD-03")
@@ -184,5 +184,5 @@ def test_the_root_of_a_schema(pair: Pair, group: str, root: dict[str, Any], subr
         told(api.post(CRDS, crd_body(group, schema=schema, subresources=subresources), dryRun="All"))
         for api in (pair.ours, pair.theirs)
     ]
-    causes = [[(one["field"], one["reason"]) for one in answer[1].get("causes", ())] for answer in answers]
+    causes = [[(cause["field"], cause["reason"]) for cause in answer[1].get("causes", ())] for answer in answers]
     assert (answers[0][0], causes[0]) == (answers[1][0], causes[1]), answers

@@ -258,5 +258,7 @@ def test_causes_at_the_root(pair: Pair, group: str, name: str, subresources: dic
     body = crd_body(group, schema={"type": "object", **SCHEMAS[name]}, subresources=subresources)
     answers = [api.post(CRDS, body, dryRun="All").fails(422) for api in (pair.ours, pair.theirs)]
     # A real server shows the whole schema as Go names its members.
-    found, wanted = (sorted((one["field"], one["reason"]) for one in answer["details"]["causes"]) for answer in answers)
-    assert found == wanted
+    ours, wanted = (
+        sorted((cause["field"], cause["reason"]) for cause in answer["details"]["causes"]) for answer in answers
+    )
+    assert ours == wanted

@@ -79,8 +79,8 @@ def posted(pair: Pair, *versions: tuple[dict[str, Any], list[str | None]]) -> tu
     ],
 )
 def test_a_path(pair: Pair, path: str | None, reason: str) -> None:
-    code, found = posted(pair, (SCHEMA, [path]))
-    assert (code, {one["reason"] for one in found.get("causes", ())}) == (422 if reason else 201, {reason} - {""})
+    code, details = posted(pair, (SCHEMA, [path]))
+    assert (code, {cause["reason"] for cause in details.get("causes", ())}) == (422 if reason else 201, {reason} - {""})
 
 
 def test_a_path_may_occur_once_and_there_are_at_most_eight(pair: Pair) -> None:

@@ -129,10 +129,10 @@ def test_objects_in_objects(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
             code, _ = pair.asked("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
             codes.add(code)
             if code == 201:
-                found = [
-                    one["spec"] for one in pair.done("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
+                specs = [
+                    obj["spec"] for obj in pair.done("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
                 ]
-                assert found[0] == found[1]
+                assert specs[0] == specs[1]
     assert codes == {201, 400, 422}
 
 
@@ -142,8 +142,8 @@ def version(name: str, *, storage: bool, **fields: dict[str, Any]) -> dict[str, 
         "type": "object",
         "properties": {"spec": spec, "status": {**EMBEDDED, "x-kubernetes-embedded-resource": False}},
     }
-    shown = {"name": name, "served": True, "storage": storage, "subresources": {"status": {}}}
-    return {**shown, "schema": {"openAPIV3Schema": schema}}
+    entry = {"name": name, "served": True, "storage": storage, "subresources": {"status": {}}}
+    return {**entry, "schema": {"openAPIV3Schema": schema}}
 
 
 def plain(obj: dict[str, Any]) -> dict[str, Any]:
@@ -182,8 +182,8 @@ def test_another_version_is_pruned_to_the_stored_one(pair: Pair, group: str) -> 
         return spec
 
     for api in (pair.ours, pair.theirs):
-        for one in ("v1", "v2"):
-            eventually(lambda api=api, one=one: api.get(path(one)).status == 200)
+        for name in ("v1", "v2"):
+            eventually(lambda api=api, name=name: api.get(path(name)).status == 200)
     assert done("POST", path("v2"), obj("v2", "x", a=1, c=2), dryRun="All") == {"a": 1}
     assert done("POST", path("v2"), obj("v2", "x", a=1, c=2)) == {"a": 1}
     assert done("GET", path("v1", "x")) == {"a": 1, "b": 5}
@@ -200,7 +200,7 @@ def test_another_version_is_pruned_to_the_stored_one(pair: Pair, group: str) -> 
     assert list(map(plain, lists[0]["items"])) == list(map(plain, lists[1]["items"]))
     for api in (pair.ours, pair.theirs):
         events = api.watch(path("v2"))
-        assert [one["object"]["spec"] for one in events.take(3)] == [{"a": 1}] * 3
+        assert [event["object"]["spec"] for event in events.take(3)] == [{"a": 1}] * 3
 
 
 @pytest.mark.behaviour("findings/FS22")
@@ -219,12 +219,10 @@ def test_unknown_fields_cannot_be_preserved_as_a_whole(pair: Pair, pair_crd: Cal
 @pytest.mark.parametrize("status", [None, {"conditions": None}, {"acceptedNames": None}, {"storedVersions": []}])
 def test_a_wiped_status_of_a_crd(pair: Pair, pair_crd: Callable[..., Crd], status: Any) -> None:
     crd = pair_crd()
-    wiped = [
-        found["status"] for found in pair.done("PATCH", f"{crd.url}/status", {"status": status}, content_type=MERGE)
-    ]
-    assert [sorted(found) for found in wiped] == [["acceptedNames", "conditions", "storedVersions"]] * 2
+    wiped = [obj["status"] for obj in pair.done("PATCH", f"{crd.url}/status", {"status": status}, content_type=MERGE)]
+    assert [sorted(fields) for fields in wiped] == [["acceptedNames", "conditions", "storedVersions"]] * 2
     for field in ("acceptedNames", "storedVersions"):
         assert wiped[0][field] == wiped[1][field]
-    assert [found["conditions"] is None for found in wiped] in ([True, True], [False, False])
+    assert [fields["conditions"] is None for fields in wiped] in ([True, True], [False, False])
     if status is None or "conditions" in status:
         assert wiped[0]["conditions"] is None

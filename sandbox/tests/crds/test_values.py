@@ -15,12 +15,12 @@ INT, TEXT, ANY = {"type": "integer"}, {"type": "string"}, {"x-kubernetes-preserv
 
 
 def causes(answer: Answer) -> list[tuple[str, str, str]]:
-    found = answer.fails(422, "Invalid")["details"]["causes"]
-    return [(cause["reason"], cause["field"], cause["message"]) for cause in found]
+    entries = answer.fails(422, "Invalid")["details"]["causes"]
+    return [(cause["reason"], cause["field"], cause["message"]) for cause in entries]
 
 
-def wrong_type(field: str, found: str) -> tuple[str, str, str]:
-    text = f'Invalid value: "{found}": {field} in body must be of type object: "{found}"'
+def wrong_type(field: str, value: str) -> tuple[str, str, str]:
+    text = f'Invalid value: "{value}": {field} in body must be of type object: "{value}"'
     return "FieldValueTypeInvalid", field, text
 
 
@@ -35,8 +35,8 @@ def test_a_list_of_maps_has_only_objects(each_api: Api, namespace: str, each_crd
     def refused(*values: Any) -> list[tuple[str, str, str]]:
         return causes(each_api.post(crd.path(namespace), crd.obj(l=list(values))))
 
-    def stray(index: int, shown: str) -> tuple[str, str, str]:
-        text = f"Invalid value: {shown}: must be an object for an array of list-type map"
+    def stray(index: int, value: str) -> tuple[str, str, str]:
+        text = f"Invalid value: {value}: must be an object for an array of list-type map"
         return "FieldValueInvalid", f"spec.l[{index}]", text
 
     wrong = [wrong_type("spec.l[0]", "boolean"), wrong_type("spec.l[2]", "boolean")]

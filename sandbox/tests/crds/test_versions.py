@@ -25,13 +25,13 @@ def versions(api: Api, make_crd: Callable[..., Crd]) -> Crd:
 @pytest.mark.behaviour("sandbox/CD-20")
 @pytest.mark.behaviour("sandbox/CD-22")
 def test_one_object_in_two_versions(api: Api, ns: str, versions: Crd) -> None:
-    one = api.post(versions.path(ns), versions.obj(size=1)).expect(201)
+    old = api.post(versions.path(ns), versions.obj(size=1)).expect(201)
     event = api.watch(versions.path(ns, "", "v2")).next()
     assert event["type"] == "ADDED"
     for two in (api.get(versions.path(ns, "a", "v2")).expect(200), event["object"]):
         assert (two["apiVersion"], two["spec"]) == (f"{versions.group}/v2", {"size": 1})
         for name in ("uid", "resourceVersion"):
-            assert two["metadata"][name] == one["metadata"][name]
+            assert two["metadata"][name] == old["metadata"][name]
     body = api.get(versions.url).json()
     first, second = body["spec"]["versions"]
     first["storage"], second["storage"] = False, True
@@ -47,18 +47,18 @@ def test_one_object_in_two_versions(api: Api, ns: str, versions: Crd) -> None:
 @pytest.mark.parametrize(("unserved", "served"), [("v1", "v2"), ("v2", "v1")])
 def test_an_unserved_version(api: Api, ns: str, versions: Crd, unserved: str, served: str) -> None:
     # v1 is the storage version, served or not.
-    made = api.post(versions.path(ns), versions.obj(size=1)).expect(201)["metadata"]
+    metadata = api.post(versions.path(ns), versions.obj(size=1)).expect(201)["metadata"]
     body = api.get(versions.url).json()
-    next(one for one in body["spec"]["versions"] if one["name"] == unserved)["served"] = False
+    next(version for version in body["spec"]["versions"] if version["name"] == unserved)["served"] = False
     api.put(versions.url, body).expect(200)
     eventually(lambda: api.get(versions.path(ns, "a", unserved)).status == 404)
     assert api.get(versions.path(ns, "", unserved)).status == 404
     assert api.get(f"/apis/{versions.group}/{unserved}").status == 404
-    found = api.get(f"/apis/{versions.group}").expect(200)
-    assert [item["version"] for item in found["versions"]] == [served]
-    (listed,) = (one for one in api.get("/apis").json()["groups"] if one["name"] == versions.group)
+    group = api.get(f"/apis/{versions.group}").expect(200)
+    assert [item["version"] for item in group["versions"]] == [served]
+    (listed,) = (group for group in api.get("/apis").json()["groups"] if group["name"] == versions.group)
     assert [item["version"] for item in listed["versions"]] == [served]
-    assert api.get(versions.path(ns, "a", served)).expect(200)["metadata"]["uid"] == made["uid"]
+    assert api.get(versions.path(ns, "a", served)).expect(200)["metadata"]["uid"] == metadata["uid"]
 
 
 @pytest.mark.behaviour("sandbox/CD-27")

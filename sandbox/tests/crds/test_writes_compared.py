@@ -50,7 +50,7 @@ NULLS: list[dict[str, Any]] = [
 ]
 
 
-def shown(answer: Answer) -> tuple[int, Any]:
+def outcome(answer: Answer) -> tuple[int, Any]:
     """Return the code, and the failure or what both servers must store."""
     if answer.status >= 400:
         return told(answer)
@@ -60,9 +60,9 @@ def shown(answer: Answer) -> tuple[int, Any]:
 
 
 def compared(pair: Pair, method: str, path: str, body: Any, **more: Any) -> int:
-    found, wanted = (shown(api.request(method, path, body, **more)) for api in (pair.ours, pair.theirs))
-    assert found == wanted, f"the sandbox: {found}\nkube-apiserver: {wanted}"
-    return found[0]
+    ours, wanted = (outcome(api.request(method, path, body, **more)) for api in (pair.ours, pair.theirs))
+    assert ours == wanted, f"the sandbox: {ours}\nkube-apiserver: {wanted}"
+    return ours[0]
 
 
 def schema_of(fields: dict[str, Any]) -> dict[str, Any]:

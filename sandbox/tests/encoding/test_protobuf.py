@@ -38,11 +38,11 @@ GOLDEN = [
 
 
 def varint(number: int) -> bytes:
-    found = bytearray()
+    groups = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        groups.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*groups, number])
 
 
 def field(number: int, value: Any) -> bytes:
@@ -83,11 +83,11 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_messages_decode_to_their_json(golden: Path, name: str) -> None:
     wanted = json.loads((golden / f"{name}.json").read_text())
-    found = protobuf.decode((golden / f"{name}.pb").read_bytes())
+    message = protobuf.decode((golden / f"{name}.pb").read_bytes())
     for claim in wanted.get("spec", {}).get("volumeClaimTemplates", ()):
         # The server writes these two, which protobuf has no place for.
         claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    assert dict(leaves(found)) == dict(leaves(wanted))
+    assert dict(leaves(message)) == dict(leaves(wanted))
 
 
 def strings(**numbered: str) -> bytes:
@@ -161,9 +161,11 @@ def test_protobuf_and_json_create_the_same_object(
     api: Api, ns: str, api_version: str, kind: str, message: bytes, body: dict[str, Any]
 ) -> None:
     group, _, version = api_version.rpartition("/")
-    found = next(one for one in builtin_kinds() if (one.group, one.version, one.kind) == (group, version, kind))
+    builtin = next(
+        entry for entry in builtin_kinds() if (entry.group, entry.version, entry.kind) == (group, version, kind)
+    )
     base = f"/apis/{api_version}" if group else f"/api/{version}"
-    path = f"{base}/namespaces/{ns}/{found.plural}" if found.namespaced else f"{base}/{found.plural}"
+    path = f"{base}/namespaces/{ns}/{builtin.plural}" if builtin.namespaced else f"{base}/{builtin.plural}"
     answers = []
     for form in ("pb", "json"):
         name = f"{ns}-{form}"
@@ -171,13 +173,13 @@ def test_protobuf_and_json_create_the_same_object(
         sent = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": {"x": "y"}}, **body}
         raw = envelope(api_version, kind, labelled + message) if form == "pb" else sent
         content_type = PROTOBUF if form == "pb" else "application/json"
-        made = api.post(path, raw, content_type=content_type, headers=ACCEPT).expect(201)
+        obj = api.post(path, raw, content_type=content_type, headers=ACCEPT).expect(201)
         for name in ("name", "uid", "resourceVersion", "creationTimestamp", "managedFields"):
-            made["metadata"].pop(name)
-        made["metadata"]["labels"].pop("kubernetes.io/metadata.name", None)
+            obj["metadata"].pop(name)
+        obj["metadata"]["labels"].pop("kubernetes.io/metadata.name", None)
         for name in ("clusterIP", "clusterIPs"):
-            made.get("spec", {}).pop(name, None)
-        answers.append(made)
+            obj.get("spec", {}).pop(name, None)
+        answers.append(obj)
     assert answers[0] == answers[1]
 
 
@@ -197,13 +199,13 @@ def test_micro_times_keep_their_digits(api: Api, ns: str) -> None:
         version = b"" if code == 201 else field(6, api.get(path).json()["metadata"]["resourceVersion"])
         raw = field(1, field(1, "l") + version) + field(2, spec)
         body = envelope("coordination.k8s.io/v1", "Lease", raw)
-        found = api.put(path, body, content_type=PROTOBUF).expect(code)
-        assert found["spec"] == {
+        obj = api.put(path, body, content_type=PROTOBUF).expect(code)
+        assert obj["spec"] == {
             "holderIdentity": "me",
             "acquireTime": "2026-01-01T00:00:00.000000Z",
             "renewTime": f"2026-01-01T00:00:00.{fraction // 1000:06}Z",
         }
-        assert api.get(path).json()["spec"] == found["spec"]
+        assert api.get(path).json()["spec"] == obj["spec"]
 
 
 @pytest.mark.behaviour("sandbox/PB-03")
@@ -214,9 +216,9 @@ def test_a_pointer_to_zero_is_zero(api: Api, ns: str) -> None:
     )
     spec = field(1, 0) + field(2, labels) + field(3, template)
     body = envelope("apps/v1", "Deployment", meta("d") + field(2, spec))
-    found = api.post(f"/apis/apps/v1/namespaces/{ns}/deployments", body, content_type=PROTOBUF).expect(201)
-    assert found["spec"]["replicas"] == 0
-    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "i:1"
+    obj = api.post(f"/apis/apps/v1/namespaces/{ns}/deployments", body, content_type=PROTOBUF).expect(201)
+    assert obj["spec"]["replicas"] == 0
+    assert obj["spec"]["template"]["spec"]["containers"][0]["image"] == "i:1"
 
 
 @pytest.mark.behaviour("sandbox/PB-04")
@@ -232,10 +234,10 @@ def test_a_review_in_protobuf(api: Api) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     for headers in (None, {"Accept": "application/json"}, ACCEPT):
         answer = api.post(path, body, content_type=PROTOBUF, headers=headers)
-        found = answer.expect(201)
+        review = answer.expect(201)
         assert answer.headers["content-type"] == "application/json"
-        assert found["spec"]["resourceAttributes"] == {"namespace": "default", "verb": "create", "resource": "pods"}
-        assert found["status"]["allowed"] is True
+        assert review["spec"]["resourceAttributes"] == {"namespace": "default", "verb": "create", "resource": "pods"}
+        assert review["status"]["allowed"] is True
     # docs/sandbox.md: answers are not in protobuf.
     api.post(path, body, content_type=PROTOBUF, headers={"Accept": PROTOBUF}).fails(406, "NotAcceptable")
 
@@ -243,8 +245,8 @@ def test_a_review_in_protobuf(api: Api) -> None:
 @pytest.mark.behaviour("sandbox/PB-06")
 def test_unknown_fields_are_skipped(api: Api, ns: str) -> None:
     raw = meta("a") + field(2, field(1, "k") + field(2, "v")) + field(999, "new") + field(998, 7)
-    found = api.post(core(ns, "configmaps"), envelope("v1", "ConfigMap", raw), content_type=PROTOBUF).expect(201)
-    assert found["data"] == {"k": "v"}
+    config_map = api.post(core(ns, "configmaps"), envelope("v1", "ConfigMap", raw), content_type=PROTOBUF).expect(201)
+    assert config_map["data"] == {"k": "v"}
 
 
 RICH = {
@@ -287,13 +289,13 @@ def test_a_crd_from_a_real_server_decodes_to_its_json(kube_apiserver: KubeApiser
     with api_of(kube_apiserver.kubeconfig) as api:
         api.post(path, body).expect(201)
         eventually(lambda: "Established" in str(api.get(f"{path}/gadgets.protobuf.test").json().get("status")))
-        wanted, found = api.get(f"{path}/gadgets.protobuf.test"), api.get(f"{path}/gadgets.protobuf.test", PROTOBUF)
+        wanted, answer = api.get(f"{path}/gadgets.protobuf.test"), api.get(f"{path}/gadgets.protobuf.test", PROTOBUF)
         api.delete(f"{path}/gadgets.protobuf.test").expect(200)
-    assert found.headers["Content-Type"] == PROTOBUF
+    assert answer.headers["Content-Type"] == PROTOBUF
     shape = of_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     assert shape is not None
     # Normalized like every body: Go's protobuf contains zeros that its JSON omits.
-    ours = conform(shape, protobuf.decode(found.body), "CustomResourceDefinition", [])
+    ours = conform(shape, protobuf.decode(answer.body), "CustomResourceDefinition", [])
     assert dict(leaves(ours["spec"])) == dict(leaves(wanted.json()["spec"]))
 
 

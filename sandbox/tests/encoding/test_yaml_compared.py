@@ -36,10 +36,10 @@ def test_scalars_are_the_same_values(pair: Pair, pair_crd: Callable[..., Crd]) -
     texts = "\n".join(f"  v{n}: {scalar}" for n, scalar in enumerate(SCALARS))
     ours, theirs = pair.done("POST", crd.path(pair.namespace), body(texts), content_type=YAML)
     # As text, since true equals 1 in Python.
-    found, wanted = (
+    values, wanted = (
         [json.dumps(obj["spec"][f"v{n}"], sort_keys=True) for n in range(len(SCALARS))] for obj in (ours, theirs)
     )
-    assert [case for case in zip(SCALARS, found, wanted, strict=True) if case[1] != case[2]] == []
+    assert [case for case in zip(SCALARS, values, wanted, strict=True) if case[1] != case[2]] == []
     for scalar in REFUSED:
         for api in (pair.ours, pair.theirs):
             answer = api.post(crd.path(pair.namespace), body(f"  v: {scalar}"), content_type=YAML)

@@ -106,9 +106,9 @@ def test_an_informer_lists_again_after_a_compaction() -> None:
             # It listed again, once, because of that error. The list is counted after its objects are there.
             eventually(lambda: informer.status().relists == 1)
             assert informer.status().last_error == event["object"]["message"]
-            listed = {one["metadata"]["name"]: one for one in api.get(path).json()["items"]}
-            assert {one.name: one.resource_version for one in informer.lister.list("default")} == {
-                name: one["metadata"]["resourceVersion"] for name, one in listed.items()
+            listed = {obj["metadata"]["name"]: obj for obj in api.get(path).json()["items"]}
+            assert {obj.name: obj.resource_version for obj in informer.lister.list("default")} == {
+                name: obj["metadata"]["resourceVersion"] for name, obj in listed.items()
             }
             # The new watch works.
             api.delete(f"{path}/kept").expect(200)

@@ -46,9 +46,9 @@ def event(socket: websocket.WebSocket) -> tuple[str, dict[str, Any]]:
     opcode, data = socket.recv_data()
     assert opcode == websocket.ABNF.OPCODE_TEXT
     assert data.endswith(b"\n")
-    found = json.loads(data)
-    assert found.keys() == {"type", "object"}
-    return found["type"], found["object"]
+    message = json.loads(data)
+    assert message.keys() == {"type", "object"}
+    return message["type"], message["object"]
 
 
 @pytest.mark.behaviour("findings/FS4")
@@ -65,9 +65,9 @@ def test_a_watch_over_a_websocket(each_api: Api, connect: Callable[..., websocke
         for value in values[1:]:
             each_api.put(f"{path}/a", config_map("a", {"k": value})).expect(200)
         each_api.delete(f"{path}/a").expect(200)
-        found = [event(socket) for _ in range(4)]
-        assert [what for what, _ in found] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
-        assert [obj["data"]["k"] for _, obj in found] == [*values, values[-1]]
+        events = [event(socket) for _ in range(4)]
+        assert [what for what, _ in events] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+        assert [obj["data"]["k"] for _, obj in events] == [*values, values[-1]]
         # Messages of the client have no effect, and it may close.
         socket.send("ignored")
         each_api.post(path, config_map("a")).expect(201)

@@ -31,8 +31,8 @@ def request_path(each_api: Api) -> str:
     return f"{PATH}/{name}"
 
 
-def types(found: dict[str, Any]) -> list[str]:
-    return [one["type"] for one in (found.get("status") or {}).get("conditions") or ()]
+def types(request: dict[str, Any]) -> list[str]:
+    return [condition["type"] for condition in (request.get("status") or {}).get("conditions") or ()]
 
 
 @pytest.mark.behaviour("findings/FS28")
@@ -46,13 +46,13 @@ def test_a_decision_is_written_through_approval_only(each_api: Api, request_path
     assert 'updates may not add a condition of type "Approved"' in refused["message"]
     body["status"]["conditions"].append(other)
     body["spec"] = {"signerName": "example.com/y"}
-    found = each_api.patch(f"{request_path}/approval", body).expect(200)
-    assert types(found) == ["Approved", "Other"]
-    assert found["metadata"]["annotations"] == {"a": "b"}
-    assert found["spec"]["signerName"] == "example.com/x"
-    found["status"]["conditions"].append({"type": "Third", "status": "Unknown"})
-    assert types(each_api.put(f"{request_path}/approval", found).expect(200)) == ["Approved", "Other", "Third"]
+    request = each_api.patch(f"{request_path}/approval", body).expect(200)
+    assert types(request) == ["Approved", "Other"]
+    assert request["metadata"]["annotations"] == {"a": "b"}
+    assert request["spec"]["signerName"] == "example.com/x"
+    request["status"]["conditions"].append({"type": "Third", "status": "Unknown"})
+    assert types(each_api.put(f"{request_path}/approval", request).expect(200)) == ["Approved", "Other", "Third"]
     assert types(each_api.get(f"{request_path}/approval").expect(200)) == ["Approved", "Other", "Third"]
-    fourth = [*found["status"]["conditions"], {"type": "Fourth", "status": "True"}]
+    fourth = [*request["status"]["conditions"], {"type": "Fourth", "status": "True"}]
     written = each_api.patch(f"{request_path}/status", {"status": {"conditions": fourth}}).expect(200)
     assert types(written) == ["Approved", "Other", "Third", "Fourth"]

@@ -16,8 +16,8 @@ from tests.support.objects import apps, container, core, deployment, service, st
     [("nginx", "Always"), ("nginx:latest", "Always"), ("nginx:1", "IfNotPresent"), ("r:5000/a/b:2", "IfNotPresent")],
 )
 def test_a_deployment_gets_its_defaults(api: Api, ns: str, image: str, policy: str) -> None:
-    found = api.post(apps(ns, "deployments"), deployment("d", container("a", image))).expect(201)
-    spec = found["spec"]
+    obj = api.post(apps(ns, "deployments"), deployment("d", container("a", image))).expect(201)
+    spec = obj["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
     assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
@@ -28,7 +28,7 @@ def test_a_deployment_gets_its_defaults(api: Api, ns: str, image: str, policy: s
         30,
     )
     assert inner["containers"][0]["imagePullPolicy"] == policy
-    assert found["metadata"]["generation"] == 1
+    assert obj["metadata"]["generation"] == 1
 
 
 @pytest.mark.behaviour("sandbox/CT-24")
@@ -50,7 +50,7 @@ def test_a_service_gets_its_defaults(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/CT-26")
 def test_string_data_becomes_data(api: Api, ns: str) -> None:
     body = {"metadata": {"name": "a"}, "stringData": {"k": "v"}}
-    found = api.post(core(ns, "secrets"), body).expect(201)
-    assert found["data"] == {"k": base64.b64encode(b"v").decode()}
-    assert "stringData" not in found
-    assert found["type"] == "Opaque"
+    secret = api.post(core(ns, "secrets"), body).expect(201)
+    assert secret["data"] == {"k": base64.b64encode(b"v").decode()}
+    assert "stringData" not in secret
+    assert secret["type"] == "Opaque"

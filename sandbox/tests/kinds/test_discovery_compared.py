@@ -14,7 +14,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 def builtin_groups(api: Api, root: str) -> list[dict[str, Any]]:
     """Return the groups of aggregated discovery, without those of the CRDs of other tests."""
     groups: list[dict[str, Any]] = api.get(root, AGGREGATED).expect(200)["items"]
-    return [one for one in groups if is_builtin(one["metadata"].get("name", ""))]
+    return [group for group in groups if is_builtin(group["metadata"].get("name", ""))]
 
 
 def is_builtin(group: str) -> bool:
@@ -23,28 +23,28 @@ def is_builtin(group: str) -> bool:
 
 def aggregated(api: Api) -> dict[tuple[str, ...], Any]:
     """Return resources and sub-resources by group, version and name."""
-    found: dict[tuple[str, ...], Any] = {}
+    resources: dict[tuple[str, ...], Any] = {}
     for root in ("/api", "/apis"):
         for group in builtin_groups(api, root):
             for version in group["versions"]:
                 for resource in version["resources"]:
                     key = (group["metadata"].get("name", ""), version["version"], resource["resource"])
-                    found[key] = {**resource, "verbs": sorted(resource["verbs"])}
-                    for sub in found[key].pop("subresources", ()):
-                        found[*key, sub["subresource"]] = sub
-    return found
+                    resources[key] = {**resource, "verbs": sorted(resource["verbs"])}
+                    for sub in resources[key].pop("subresources", ()):
+                        resources[*key, sub["subresource"]] = sub
+    return resources
 
 
 def listed(api: Api) -> dict[tuple[str, str], Any]:
     """Return the entries of the documents of each group version."""
-    groups = [one for one in api.get("/apis").expect(200)["groups"] if is_builtin(one["name"])]
+    groups = [group for group in api.get("/apis").expect(200)["groups"] if is_builtin(group["name"])]
     paths = ["/api/v1", *(f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"])]
-    found = {}
+    resources = {}
     for path in paths:
         for resource in api.get(path).expect(200)["resources"]:
             resource.pop("storageVersionHash", None)
-            found[path, resource["name"]] = {**resource, "verbs": sorted(resource["verbs"])}
-    return found
+            resources[path, resource["name"]] = {**resource, "verbs": sorted(resource["verbs"])}
+    return resources
 
 
 @pytest.mark.behaviour("findings/FS1")
@@ -65,9 +65,9 @@ def test_the_documents_of_each_group_version_are_equal(both: tuple[Api, Api]) ->
 
 @pytest.mark.behaviour("findings/FS1")
 def test_groups_have_the_order_and_the_preferred_versions_of_a_real_server(both: tuple[Api, Api]) -> None:
-    shown = [
-        [(one["metadata"]["name"], [version["version"] for version in one["versions"]]) for one in groups]
+    versions = [
+        [(group["metadata"]["name"], [version["version"] for version in group["versions"]]) for group in groups]
         for groups in (builtin_groups(api, "/apis") for api in both)
     ]
-    assert shown[0] == shown[1]
-    assert ("autoscaling", ["v2", "v1"]) in shown[0]
+    assert versions[0] == versions[1]
+    assert ("autoscaling", ["v2", "v1"]) in versions[0]

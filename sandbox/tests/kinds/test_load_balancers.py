@@ -53,7 +53,7 @@ def test_invalid_addresses_are_refused(api: Api, path: str) -> None:
 def test_addresses_are_stored_unchanged(api: Api, path: str) -> None:
     entries = [{"ip": "1.1.1.1", "hostname": "h.example"}, {"hostname": f"{'a' * 64}.example"}]
     stored = api.patch(path, balancer(*entries)).expect(200)["status"]["loadBalancer"]["ingress"]
-    assert [{key: one[key] for key in one if key != "ipMode"} for one in stored] == entries
+    assert [{key: entry[key] for key in entry if key != "ipMode"} for entry in stored] == entries
     answer = api.patch(path, balancer({"ip": "2001:DB8:0:0::1"}))
     assert answer.expect(200)["status"]["loadBalancer"]["ingress"][0]["ip"] == "2001:DB8:0:0::1"
     (warning,) = answer.warnings
@@ -72,7 +72,9 @@ def test_only_addresses_of_load_balancers_have_a_mode(api: Api, ns: str) -> None
     wrong = api.patch(
         f"{path}/status", balancer({"ip": "1.1.1.1", "ipMode": "Bad"}, {"hostname": "h", "ipMode": "VIP"})
     )
-    causes = [(one["field"].rpartition("ingress")[2], one["reason"]) for one in wrong.fails(422)["details"]["causes"]]
+    causes = [
+        (cause["field"].rpartition("ingress")[2], cause["reason"]) for cause in wrong.fails(422)["details"]["causes"]
+    ]
     assert causes == [("[0].ipMode", "FieldValueNotSupported"), ("[1].ipMode", "FieldValueForbidden")]
     # A Service of another type has no load balancer, so its addresses are removed.
     changed = api.patch(path, {"spec": {"type": "ClusterIP"}}).expect(200)

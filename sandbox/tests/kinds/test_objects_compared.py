@@ -166,8 +166,8 @@ def test_a_pod_gets_the_real_warnings(compare_answers: Compare, case: str) -> No
 @pytest.mark.behaviour("findings/FS20")
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet", "StatefulSet"])
 def test_a_template_gets_the_warnings_of_its_pods(compare_answers: Compare, kind: str) -> None:
-    found = container(env=TWICE, resources={"limits": {"memory": "1.5", "ephemeral-storage": "1500m"}})
-    body = {**deployment("d", found), "kind": kind}
+    twice = container(env=TWICE, resources={"limits": {"memory": "1.5", "ephemeral-storage": "1500m"}})
+    body = {**deployment("d", twice), "kind": kind}
     code, _, warnings = compare_answers(f"/apis/apps/v1/namespaces/default/{kind.lower()}s", body)
     where = "spec.template.spec.containers[0]"
     names = ("resources.limits[memory]", "resources.limits[ephemeral-storage]", "env[1]")
@@ -189,8 +189,8 @@ def test_a_service_account_keeps_only_the_names_of_its_secrets(both: tuple[Api, 
     accounts = f"{NAMESPACE}/serviceaccounts"
     for api in both:
         eventually(lambda api=api: api.get(NAMESPACE).status == 200)
-        found = api.post(accounts, account).expect(201)
-        assert found["secrets"] == [{"name": "s"}, {}]
-        assert api.put(f"{accounts}/keeps-names", found | {"secrets": secrets[:1]}).expect(200)["secrets"] == [
+        obj = api.post(accounts, account).expect(201)
+        assert obj["secrets"] == [{"name": "s"}, {}]
+        assert api.put(f"{accounts}/keeps-names", obj | {"secrets": secrets[:1]}).expect(200)["secrets"] == [
             {"name": "s"}
         ]

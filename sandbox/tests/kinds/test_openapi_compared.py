@@ -28,22 +28,22 @@ EXPLAINED = [
 def plain(schema: Any) -> Any:
     """Return the part of a schema that is compared."""
     if isinstance(schema, list):
-        return [plain(one) for one in schema]
+        return [plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     whole = {**schema, **(schema["allOf"][0] if len(schema.get("allOf", ())) == 1 else {})}
-    found = {key: plain(value) for key, value in whole.items() if key in KEYS}
-    if "required" in found:
-        found["required"] = sorted(found["required"])
+    facts = {key: plain(value) for key, value in whole.items() if key in KEYS}
+    if "required" in facts:
+        facts["required"] = sorted(facts["required"])
     if "properties" in whole:
-        found["properties"] = {name: plain(value) for name, value in whole["properties"].items()}
-    return found
+        facts["properties"] = {name: plain(value) for name, value in whole["properties"].items()}
+    return facts
 
 
 def schemas(api: Api, key: str) -> dict[str, Any]:
     url = api.get("/openapi/v3").expect(200)["paths"][key]["serverRelativeURL"]
-    found = api.get(url).expect(200)["components"]["schemas"]
-    return {name: plain(schema) for name, schema in found.items()}
+    served = api.get(url).expect(200)["components"]["schemas"]
+    return {name: plain(schema) for name, schema in served.items()}
 
 
 @pytest.mark.behaviour("findings/FS1")

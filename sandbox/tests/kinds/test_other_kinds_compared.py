@@ -64,9 +64,9 @@ def settled(value: Any) -> Any:
 
 def table(api: Api, path: str) -> Any:
     """Return the heads, without descriptions, and the cells of an object."""
-    found = api.get(path, TABLE).expect(200)
-    heads = [{key: head[key] for key in head if key != "description"} for head in found["columnDefinitions"]]
-    return heads, settled([row["cells"] for row in found["rows"]])
+    answer = api.get(path, TABLE).expect(200)
+    heads = [{key: head[key] for key in head if key != "description"} for head in answer["columnDefinitions"]]
+    return heads, settled([row["cells"] for row in answer["rows"]])
 
 
 @pytest.mark.behaviour("findings/FS1")
@@ -75,11 +75,11 @@ def test_a_minimal_object_gets_the_real_defaults_and_cells(both: Both, kind: Kin
     number = next(_serial)
     name, path = name_for(kind.kind, f"minimal-{number}", number), path_of(kind)
     body = {"metadata": {"name": name}, **minimal_objects()[kind.group, kind.kind]}
-    made = [api.post(path, body) for api in both]
+    answers = [api.post(path, body) for api in both]
     try:
-        assert [answer.status for answer in made] == [201, 201]
-        assert made[0].warnings == made[1].warnings
-        ours, theirs = (settled(answer.json()) for answer in made)
+        assert [answer.status for answer in answers] == [201, 201]
+        assert answers[0].warnings == answers[1].warnings
+        ours, theirs = (settled(answer.json()) for answer in answers)
         assert ours == theirs
         if kind.kind not in CONTROLLED:
             ours, theirs = (table(api, f"{path}/{name}") for api in both)
@@ -123,10 +123,10 @@ def test_updates_are_accepted_or_refused_as_by_a_real_server(both: Both, kind: K
     number = next(_serial)
     name, path = name_for(kind.kind, f"changed-{number}", number), path_of(kind)
     body = {"metadata": {"name": name}, **minimal_objects()[kind.group, kind.kind]}
-    made = [api.post(path, body).expect(201) for api in both]
+    objects = [api.post(path, body).expect(201) for api in both]
     try:
         verdicts = []
-        for api, stored in zip(both, made, strict=True):
+        for api, stored in zip(both, objects, strict=True):
             wanted = changed(kind.group, kind.kind, name, change)
             if kind.kind == "Job":
                 # The generated selector and labels are immutable.
@@ -179,6 +179,6 @@ def test_fields_of_every_kind_are_validated(both: Both, kind: Kind) -> None:
     body |= minimal_objects()[kind.group, kind.kind]
     for mode in ("Strict", "Warn", "Ignore"):
         answers = [api.post(path_of(kind), body, dryRun="All", fieldValidation=mode) for api in both]
-        ours, theirs = ((one.status, one.warnings, one.json().get("message")) for one in answers)
+        ours, theirs = ((answer.status, answer.warnings, answer.json().get("message")) for answer in answers)
         assert ours == theirs
         assert ours[0] == (400 if mode == "Strict" else 201)

@@ -14,17 +14,17 @@ VOLUME = {"name": "v", "emptyDir": {}}
 EXEC = {"exec": {"command": ["a"]}}
 
 
-def one(**fields: Any) -> dict[str, Any]:
+def one_container(**fields: Any) -> dict[str, Any]:
     """Return the spec of a pod with one container."""
     return {"containers": [container(**fields)], "volumes": [VOLUME]}
 
 
-def mounts(*found: dict[str, Any]) -> dict[str, Any]:
-    return one(volumeMounts=list(found))
+def mounts(*entries: dict[str, Any]) -> dict[str, Any]:
+    return one_container(volumeMounts=list(entries))
 
 
 def env(**fields: Any) -> dict[str, Any]:
-    return one(env=[{"name": "A", **fields}])
+    return one_container(env=[{"name": "A", **fields}])
 
 
 def source(**sources: Any) -> dict[str, Any]:
@@ -36,24 +36,24 @@ def field(path: str, **more: Any) -> dict[str, Any]:
 
 
 def volume(**sources: Any) -> dict[str, Any]:
-    return {**one(), "volumes": [{"name": "v", **sources}]}
+    return {**one_container(), "volumes": [{"name": "v", **sources}]}
 
 
-def ports(*found: dict[str, Any]) -> dict[str, Any]:
-    return one(ports=[{"containerPort": 80, **port} for port in found])
+def ports(*entries: dict[str, Any]) -> dict[str, Any]:
+    return one_container(ports=[{"containerPort": 80, **port} for port in entries])
 
 
 def resources(requests: dict[str, str] | None = None, **limits: str) -> dict[str, Any]:
     named = {key.replace("_", "/"): value for key, value in limits.items()}
-    return one(resources={"requests": requests or {}, "limits": named})
+    return one_container(resources={"requests": requests or {}, "limits": named})
 
 
 def toleration(**fields: Any) -> dict[str, Any]:
-    return {**one(), "tolerations": [fields]}
+    return {**one_container(), "tolerations": [fields]}
 
 
 def pod(**fields: Any) -> dict[str, Any]:
-    return {**one(), **fields}
+    return {**one_container(), **fields}
 
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -84,8 +84,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "key": (source(configMapKeyRef={"name": "a", "key": "a b"}), "containers[0].env[0].valueFrom.configMapKeyRef.key"),
     "no key": (source(secretKeyRef={}), "containers[0].env[0].valueFrom.secretKeyRef.key"),
-    "variable": (one(env=[{"name": "A=B"}]), "containers[0].env[0].name"),
-    "variables from nothing": (one(envFrom=[{}]), "containers[0].envFrom"),
+    "variable": (one_container(env=[{"name": "A=B"}]), "containers[0].env[0].name"),
+    "variables from nothing": (one_container(envFrom=[{}]), "containers[0].envFrom"),
     "two volume sources": (volume(emptyDir={}, hostPath={"path": "/a"}), "volumes[0].hostPath"),
     "three volume sources": (
         volume(secret={"secretName": "a"}, configMap={"name": "c"}, hostPath={"path": "/a"}),
@@ -105,19 +105,31 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "volumes[0].projected.sources[0]",
     ),
     **{
-        f"{kind} without handler": (one(**{kind: {}}), f"containers[0].{kind}")
+        f"{kind} without handler": (one_container(**{kind: {}}), f"containers[0].{kind}")
         for kind in ("livenessProbe", "readinessProbe", "startupProbe")
     },
-    "two handlers": (one(livenessProbe={**EXEC, "tcpSocket": {"port": 1}}), "containers[0].livenessProbe.tcpSocket"),
-    "no command": (one(livenessProbe={"exec": {}}), "containers[0].livenessProbe.exec.command"),
-    "probe's port": (one(readinessProbe={"httpGet": {"port": "A_"}}), "containers[0].readinessProbe.httpGet.port"),
+    "two handlers": (
+        one_container(livenessProbe={**EXEC, "tcpSocket": {"port": 1}}),
+        "containers[0].livenessProbe.tcpSocket",
+    ),
+    "no command": (one_container(livenessProbe={"exec": {}}), "containers[0].livenessProbe.exec.command"),
+    "probe's port": (
+        one_container(readinessProbe={"httpGet": {"port": "A_"}}),
+        "containers[0].readinessProbe.httpGet.port",
+    ),
     "probe's scheme": (
-        one(readinessProbe={"httpGet": {"port": 1, "scheme": "FTP"}}),
+        one_container(readinessProbe={"httpGet": {"port": 1, "scheme": "FTP"}}),
         "containers[0].readinessProbe.httpGet.scheme",
     ),
-    "successes": (one(livenessProbe={**EXEC, "successThreshold": 2}), "containers[0].livenessProbe.successThreshold"),
-    "period": (one(readinessProbe={**EXEC, "periodSeconds": -1}), "containers[0].readinessProbe.periodSeconds"),
-    "hook": (one(lifecycle={"preStop": {}}), "containers[0].lifecycle.preStop"),
+    "successes": (
+        one_container(livenessProbe={**EXEC, "successThreshold": 2}),
+        "containers[0].livenessProbe.successThreshold",
+    ),
+    "period": (
+        one_container(readinessProbe={**EXEC, "periodSeconds": -1}),
+        "containers[0].readinessProbe.periodSeconds",
+    ),
+    "hook": (one_container(lifecycle={"preStop": {}}), "containers[0].lifecycle.preStop"),
     "long port name": (ports({"name": "a" * 16}), "containers[0].ports[0].name"),
     "upper port name": (ports({"name": "HTTP"}), "containers[0].ports[0].name"),
     "port name of digits": (ports({"name": "80"}), "containers[0].ports[0].name"),

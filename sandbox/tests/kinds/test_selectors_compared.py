@@ -22,9 +22,9 @@ def test_the_same_fields_select_on_both_servers(both: tuple[Api, Api], kind: Kin
     path = f"/apis/{kind.api_version}/{kind.plural}" if kind.group else f"/api/{kind.version}/{kind.plural}"
     for field in FIELDS:
         answers = [api.get(path, fieldSelector=f"{field}=nothing-has-this") for api in both]
-        shown = [(one.status, one.json().get("message"), one.json().get("items")) for one in answers]
-        assert shown[0] == shown[1], field
-        assert shown[0][0] in (200, 400)
+        results = [(answer.status, answer.json().get("message"), answer.json().get("items")) for answer in answers]
+        assert results[0] == results[1], field
+        assert results[0][0] in (200, 400)
 
 
 @pytest.mark.behaviour("findings/FS1")
@@ -39,13 +39,13 @@ def test_selectors_find_jobs_and_requests(both: tuple[Api, Api]) -> None:
         try:
             for path, body in bodies.items():
                 api.post(path, {"metadata": {"name": "selected"}, **body}).expect(201)
-            for path, selector, found in (
+            for path, selector, count in (
                 (jobs, "status.successful=0,metadata.name=selected", 1),
                 (jobs, "status.successful=1,metadata.name=selected", 0),
                 (requests, "spec.signerName=example.com/none,metadata.name=selected", 1),
                 (requests, "spec.signerName!=example.com/none,metadata.name=selected", 0),
             ):
-                assert len(api.get(path, fieldSelector=selector).expect(200)["items"]) == found
+                assert len(api.get(path, fieldSelector=selector).expect(200)["items"]) == count
         finally:
             for path in bodies:
                 api.delete(f"{path}/selected", propagationPolicy="Background")

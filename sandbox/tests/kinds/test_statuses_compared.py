@@ -82,14 +82,14 @@ def test_statuses_are_checked_as_by_a_real_server(both: tuple[Api, Api], kind: K
         finally:
             api.delete(f"{path}/{name}", propagationPolicy="Background")
     for verdict in verdicts:
-        for one in (verdict[2] or {}).get("conditions") or ():
+        for entry in (verdict[2] or {}).get("conditions") or ():
             # A real server writes null for times that are missing.
-            for field in [field for field, value in one.items() if value is None]:
-                del one[field]
+            for field in [field for field, value in entry.items() if value is None]:
+                del entry[field]
             # Set by the server at the time of the write.
-            one.pop("lastUpdateTime", None)
+            entry.pop("lastUpdateTime", None)
             if kind.kind == "CertificateSigningRequest":
-                one.pop("lastTransitionTime", None)
+                entry.pop("lastTransitionTime", None)
     if kind.kind != "ResourceQuota" or verdicts[1][0] != 200:
         assert verdicts[0] == verdicts[1]
     # A controller of the sandbox writes the status of quotas.

@@ -72,14 +72,14 @@ class Ruled:
 
 @pytest.fixture
 def ruled_kind(control_plane: ControlPlane, namespace: str) -> Iterator[Callable[[dict[str, Any]], Ruled]]:
-    made = []
+    kinds = []
 
     def make(spec: dict[str, Any]) -> Ruled:
-        made.append(Ruled(control_plane, namespace, spec))
-        return made[-1]
+        kinds.append(Ruled(control_plane, namespace, spec))
+        return kinds[-1]
 
     yield make
-    for kind in made:
+    for kind in kinds:
         name = kind.body["metadata"]["name"]
         control_plane.client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
 
@@ -106,21 +106,21 @@ def test_rules_accept_and_refuse_the_same_values(ruled_kind: Callable[..., Ruled
 
     def answers(name: str, case: Case) -> dict[str, str]:
         """Return the message for each value, empty if it is accepted."""
-        found = {}
+        messages = {}
         for value in [*case.taken, *(value for value, _ in case.refused)]:
             causes = kind.refuses({names[name]: value})
             assert all(cause[:2] == (f"spec.{names[name]}", "FieldValueInvalid") for cause in causes), causes
-            found[json.dumps(value)] = "; ".join(cause[2] for cause in causes)
-        return found
+            messages[json.dumps(value)] = "; ".join(cause[2] for cause in causes)
+        return messages
 
     for name, case in CASES.items():
-        found = answers(name, case)
+        messages = answers(name, case)
         wanted = {json.dumps(value): "" for value in case.taken}
         for value, part in case.refused:
-            message = found[json.dumps(value)]
+            message = messages[json.dumps(value)]
             assert part in message, f"{name}: {value!r}: {message}"
             wanted[json.dumps(value)] = message
-        assert found == wanted, name
+        assert messages == wanted, name
 
 
 def test_a_rule_chooses_reason_field_and_message(ruled_kind: Callable[..., Ruled]) -> None:
@@ -192,11 +192,11 @@ def dry_run(server: ControlPlane, schema: dict[str, Any]) -> list[Cause]:
     answer = server.client.transport.request(
         "POST", CRDS, query={"dryRun": "All"}, body=json.dumps(body).encode(), headers=headers
     )
-    found = json.loads(answer.body)
+    status = json.loads(answer.body)
     if answer.status == 201:
         return []
-    assert answer.status == 422, found
-    return [(cause["field"], cause["reason"], cause["message"]) for cause in found["details"]["causes"]]
+    assert answer.status == 422, status
+    return [(cause["field"], cause["reason"], cause["message"]) for cause in status["details"]["causes"]]
 
 
 def test_invalid_rules_are_refused(control_plane: ControlPlane) -> None:
@@ -204,9 +204,9 @@ def test_invalid_rules_are_refused(control_plane: ControlPlane) -> None:
         causes = dry_run(control_plane, ruled(schema, rule))
         assert [cause[0] for cause in causes] == [f"{SCHEMA}.x-kubernetes-validations[0].{part}"], rule
         assert message in causes[0][2], f"{rule}: {causes}"
-    shown = dry_run(control_plane, ruled(obj(a=INT), {"rule": "self.b > 1", "message": "m"}))[0][2]
+    text = dry_run(control_plane, ruled(obj(a=INT), {"rule": "self.b > 1", "message": "m"}))[0][2]
     whole = r'{"Rule":"self.b \u003e 1","Message":"m","MessageExpression":"","Reason":null,"FieldPath":""'
-    assert shown.startswith(f'Invalid value: {whole},"OptionalOldSelf":null}}: compilation failed: ERROR: <input>:1:5:')
+    assert text.startswith(f'Invalid value: {whole},"OptionalOldSelf":null}}: compilation failed: ERROR: <input>:1:5:')
 
 
 def test_old_self_is_refused_in_uncorrelatable_lists(control_plane: ControlPlane) -> None:

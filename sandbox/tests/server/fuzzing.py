@@ -64,9 +64,9 @@ class Fuzz:
             (self._almost_valid, self._well_formed, self._mangled, self._broken_framing, self._huge),
             weights=(40, 30, 12, 15, 3),
         )[0]
-        while REMOVES_EVERY_CRD.match(unquote_to_bytes((made := make())[:1000])):
+        while REMOVES_EVERY_CRD.match(unquote_to_bytes((request := make())[:1000])):
             pass
-        return made
+        return request
 
     # requests
 

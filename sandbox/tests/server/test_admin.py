@@ -125,9 +125,9 @@ def test_options_apply_where_the_argument_is_omitted() -> None:
 def test_no_path_reads_a_file(api: Api, path: str) -> None:
     # Sent unchanged: a client library would normalize it.
     pool = api.pool.connection_from_url(api.url)
-    found = pool.urlopen("GET", path, headers={"Authorization": f"Bearer {api.token}"}, retries=False)
-    assert 400 <= found.status < 500
-    assert b"root:" not in found.data
+    response = pool.urlopen("GET", path, headers={"Authorization": f"Bearer {api.token}"}, retries=False)
+    assert 400 <= response.status < 500
+    assert b"root:" not in response.data
 
 
 @pytest.mark.parametrize(

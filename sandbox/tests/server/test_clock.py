@@ -31,8 +31,8 @@ def test_advancing_the_clock_moves_times_and_delays(by: str) -> None:
         else:
             api.post("/sandbox/v1/advance", {"seconds": HOUR}).expect(200)
         eventually(lambda: api.get(core("t", "pods", "p")).json()["status"]["phase"] == "Running")
-        made = api.post(core("t", "configmaps"), config_map("c")).expect(201)
-        assert times.epoch(made["metadata"]["creationTimestamp"]) >= time.time() + HOUR - 60
+        obj = api.post(core("t", "configmaps"), config_map("c")).expect(201)
+        assert times.epoch(obj["metadata"]["creationTimestamp"]) >= time.time() + HOUR - 60
         created = api.get("/api/v1/namespaces/t").json()["metadata"]["creationTimestamp"]
         assert times.epoch(created) < time.time() + 60
 
@@ -56,7 +56,7 @@ def test_the_clock_ends_before_years_have_five_digits() -> None:
 
         with pytest.raises(ValueError, match="cannot advance beyond the year 9000"):
             advance_far()
-        found = api.post("/sandbox/v1/advance", {"seconds": 1e9}).fails(400, "BadRequest")
-        assert found["message"] == "invalid advance: the clock cannot advance beyond the year 9000"
-        made = api.post(core("default", "configmaps"), config_map("late")).expect(201)
-        assert 8900 < int(made["metadata"]["creationTimestamp"].partition("-")[0]) <= 9000
+        failure = api.post("/sandbox/v1/advance", {"seconds": 1e9}).fails(400, "BadRequest")
+        assert failure["message"] == "invalid advance: the clock cannot advance beyond the year 9000"
+        obj = api.post(core("default", "configmaps"), config_map("late")).expect(201)
+        assert 8900 < int(obj["metadata"]["creationTimestamp"].partition("-")[0]) <= 9000

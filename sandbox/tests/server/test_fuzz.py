@@ -131,20 +131,20 @@ def check(answer: tuple[int, str, bytes]) -> None:
     if not kind.startswith(("application/json", "application/yaml")):
         assert code == 404, answer
         return
-    found = json.loads(body) if kind.startswith("application/json") else yaml.safe_load(body)
-    assert (found["kind"], found["status"], found["code"]) == ("Status", "Failure", code), answer
+    status = json.loads(body) if kind.startswith("application/json") else yaml.safe_load(body)
+    assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code), answer
     if code == 500:
-        assert any(text in found["message"] for text in FAULTS), answer
+        assert any(text in status["message"] for text in FAULTS), answer
     else:
-        assert found.get("reason", "") in REASONS[code], answer
+        assert status.get("reason", "") in REASONS[code], answer
 
 
 def held(api: Api) -> list[bytes]:
     """Return the objects that the fuzz must not change."""
     paths = (core("kept", "configmaps"), core("kept", "services"), f"/apis/{KEPT_GROUP}/v1/namespaces/kept/widgets")
-    found = [api.get(path).expect(200)["items"] for path in (*paths, "/apis/apps/v1/namespaces/kept/deployments")]
-    found.append(api.get(f"{CRDS}/widgets.{KEPT_GROUP}").expect(200))
-    return [json.dumps(items).encode() for items in found]
+    lists = [api.get(path).expect(200)["items"] for path in (*paths, "/apis/apps/v1/namespaces/kept/deployments")]
+    lists.append(api.get(f"{CRDS}/widgets.{KEPT_GROUP}").expect(200))
+    return [json.dumps(items).encode() for items in lists]
 
 
 def test_fuzzed_requests_get_a_fitting_status_and_keep_the_server_healthy(fuzzed: Server) -> None:

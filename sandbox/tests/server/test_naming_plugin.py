@@ -44,10 +44,10 @@ def api(acceptor: str, kubeconfig: Path) -> Iterator[Api]:
     host = Host(plugins=[] if acceptor == "sandbox" else ["naming"], configuration=settings, client=client)
     host.start()
     try:
-        with api_of(kubeconfig) as found:
-            yield found
+        with api_of(kubeconfig) as admin:
+            yield admin
             for plural in ("widgets", "others", "shorts", "thirds"):
-                found.delete(f"{CRDS}/{plural}.n.t.example.org").expect(200, 404)
+                admin.delete(f"{CRDS}/{plural}.n.t.example.org").expect(200, 404)
     finally:
         assert host.stop(10)
         client.close()

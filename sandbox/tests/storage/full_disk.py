@@ -33,21 +33,21 @@ def fill(filler: Path) -> None:
 
 def check_full(answer: Answer, data: Path) -> None:
     """Check that the answer names the full disk."""
-    found = answer.fails(507, "InsufficientStorage")
-    assert str(data) in found["message"]
-    assert "full" in found["message"]
-    assert "free some space" in found["message"]
+    failure = answer.fails(507, "InsufficientStorage")
+    assert str(data) in failure["message"]
+    assert "full" in failure["message"]
+    assert "free some space" in failure["message"]
 
 
 def until_full(api: Api, data: Path) -> list[str]:
     """Create objects until one does not fit; return the names of the others."""
-    made = []
+    written = []
     for number in range(1000):
         answer = api.post(MAPS, config_map(f"c{number:03}", {"k": "x" * 20_000}))
         if answer.status != 201:
             check_full(answer, data)
-            return made
-        made.append(f"c{number:03}")
+            return written
+        written.append(f"c{number:03}")
     raise AssertionError("the disk did not become full")
 
 
@@ -56,7 +56,7 @@ def run(directory: Path) -> None:
     with Sandbox(data_dir=data, audit_log=log) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
         crd = Crd(api, crd_body("full.t.example.org")).establish()
         fill(filler)
-        made = until_full(api, data)
+        written = until_full(api, data)
         version = api.revision(MAPS)
         check_full(api.post(MAPS, config_map("more", {"k": "x" * 20_000})), data)
         check_full(api.post(crd.path("default"), crd.obj(size=1)), data)
@@ -72,13 +72,13 @@ def run(directory: Path) -> None:
         assert before
         filler.unlink()
         # As soon as there is room.
-        for name in made:
+        for name in written:
             api.delete(f"{MAPS}/{name}").expect(200)
         api.post(MAPS, config_map("kept")).expect(201)
         api.post(crd.path("default"), crd.obj(size=2)).expect(201)
         after = [json.loads(line) for line in log.read_text().splitlines()]
         assert after[: len(before)] == before
-        assert [one["objectRef"]["name"] for one in after[-2:]] == ["kept", "a"]
+        assert [event["objectRef"]["name"] for event in after[-2:]] == ["kept", "a"]
         fill(filler)
     # It has stopped without an error. A restart says what to do.
     with pytest.raises(SandboxError) as refused:

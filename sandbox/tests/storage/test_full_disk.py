@@ -47,7 +47,7 @@ def test_a_database_that_cannot_grow(tmp_path: Path, caplog: pytest.LogCaptureFi
 
         api.post(MAPS, config_map("first", {"k": "x" * 20_000})).expect(201)
         limit("1")
-        made = until_full(api, tmp_path)
+        written = until_full(api, tmp_path)
         check_full(api.put(f"{MAPS}/first", config_map("first", {"k": "y" * 50_000})), tmp_path)
         assert api.get(f"{MAPS}/first").json()["data"] == {"k": "x" * 20_000}
         # A deletion makes room.
@@ -55,17 +55,17 @@ def test_a_database_that_cannot_grow(tmp_path: Path, caplog: pytest.LogCaptureFi
         api.post(MAPS, config_map("second", {"k": "x" * 10_000})).expect(201)
         limit("1073741823")
         api.post(MAPS, config_map("third", {"k": "x" * 50_000})).expect(201)
-        assert {"second", "third", *made} <= set(names(api.get(MAPS)))
-    found = [record.message for record in caplog.records if "disk" in record.message]
-    assert ["507" in text or "room again" in text for text in found] == [True] * len(found)
-    assert len(found) >= 2
+        assert {"second", "third", *written} <= set(names(api.get(MAPS)))
+    messages = [record.message for record in caplog.records if "disk" in record.message]
+    assert ["507" in text or "room again" in text for text in messages] == [True] * len(messages)
+    assert len(messages) >= 2
     with Sandbox(data_dir=tmp_path) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
-        assert {"second", "third", *made} <= set(names(api.get(MAPS)))
+        assert {"second", "third", *written} <= set(names(api.get(MAPS)))
 
 
-def journal(found: object) -> Disk:
-    assert isinstance(found, Disk)
-    return found
+def journal(disk: object) -> Disk:
+    assert isinstance(disk, Disk)
+    return disk
 
 
 @pytest.mark.behaviour("findings/FS26")

@@ -40,8 +40,8 @@ class Ledger:
         self.open: dict[str, str | None] = {}
         self.newest = 0
 
-    def check(self, found: dict[str, Any]) -> None:
-        stored = {item["metadata"]["name"]: item for item in found["items"]}
+    def check(self, listing: dict[str, Any]) -> None:
+        stored = {item["metadata"]["name"]: item for item in listing["items"]}
         for name in sorted(self.known.keys() | stored.keys() | self.open.keys()):
             item = stored.get(name)
             value = None if item is None else item["data"]["k"]
@@ -54,7 +54,7 @@ class Ledger:
                 assert int(item["metadata"]["resourceVersion"]) == known[1]
             self.known[name] = (value, int(item["metadata"]["resourceVersion"])) if item and value is not None else None
         self.open.clear()
-        version = int(found["metadata"]["resourceVersion"])
+        version = int(listing["metadata"]["resourceVersion"])
         assert version > self.newest, "a version may be used twice"
         self.newest = version
 

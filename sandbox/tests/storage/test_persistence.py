@@ -90,9 +90,9 @@ def test_a_killed_server_keeps_acknowledged_writes(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         writer.join()
     with Sandbox(data_dir=tmp_path) as sandbox, api_of(sandbox) as api:
-        found = api.get(core("default", "configmaps"))
-        assert set(acknowledged) <= set(names(found))
-        assert int(found.json()["metadata"]["resourceVersion"]) > newest[0]
+        answer = api.get(core("default", "configmaps"))
+        assert set(acknowledged) <= set(names(answer))
+        assert int(answer.json()["metadata"]["resourceVersion"]) > newest[0]
         watch = api.watch(core("default", "configmaps"), resourceVersion=newest[0])
         (event,) = watch.rest()
         assert (watch.status, event["type"]) == (200, "ERROR")

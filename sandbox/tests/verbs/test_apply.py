@@ -62,9 +62,9 @@ def test_a_field_no_longer_applied_is_removed_unless_another_manager_applies_it(
     api.apply(path, config_map(data={"a": "1", "b": "2"}), "m1").expect(201)
     assert api.apply(path, config_map(data={"a": "1"}), "m1").expect(200)["data"] == {"a": "1"}
     api.apply(path, config_map(data={"a": "1"}), "m2").expect(200)
-    found = api.apply(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, "m1").expect(200)
-    assert found["data"] == {"a": "1"}
-    assert [key[0] for key in managers(found)] == ["m2"]
+    obj = api.apply(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, "m1").expect(200)
+    assert obj["data"] == {"a": "1"}
+    assert [key[0] for key in managers(obj)] == ["m2"]
 
 
 def appliers_of_replicas(obj: dict[str, Any]) -> set[str]:
@@ -80,15 +80,15 @@ def test_a_field_has_one_manager_unless_all_agree(api: Api, ns: str) -> None:
         409, "Conflict", ".spec.replicas", "FieldManagerConflict"
     )
     assert [cause["message"] for cause in status["details"]["causes"]] == ['conflict with "m1"']
-    found = api.apply(path, deployment(replicas=3, paused=True), "m2", force="true").expect(200)
-    assert found["spec"]["replicas"] == 3
-    assert appliers_of_replicas(found) == {"m2"}
+    obj = api.apply(path, deployment(replicas=3, paused=True), "m2", force="true").expect(200)
+    assert obj["spec"]["replicas"] == 3
+    assert appliers_of_replicas(obj) == {"m2"}
     # Both manage the field, then one drops it from its configuration.
     shared = api.apply(path, deployment(replicas=3, paused=True), "m1").expect(200)
     assert appliers_of_replicas(shared) == {"m1", "m2"}
-    found = api.apply(path, deployment(paused=True), "m1").expect(200)
-    assert found["spec"]["replicas"] == 3
-    assert appliers_of_replicas(found) == {"m2"}
+    obj = api.apply(path, deployment(paused=True), "m1").expect(200)
+    assert obj["spec"]["replicas"] == 3
+    assert appliers_of_replicas(obj) == {"m2"}
 
 
 @pytest.mark.behaviour("sandbox/SA-07")
@@ -100,13 +100,13 @@ def test_updates_manage_the_fields_they_change(api: Api, ns: str) -> None:
     api.apply(path, config_map(data={"a": "1", "b": "1"}), "m1").expect(201)
     api.patch(path, {"data": {"a": "2"}}, fieldManager="m2").expect(200)
     assert '"m2" using v1' in api.apply(path, config_map(data={"a": "3", "b": "1"}), "m1").fails(409)["message"]
-    found = api.get(path).json()
-    found["data"]["b"] = "9"
-    found = api.put(path, found, headers={"User-Agent": "foo/1.0 (x)"}).expect(200)
-    assert managers(found)["foo", "Update", ""] == {"f:data": {"f:b": {}}}
-    found = api.apply(path, config_map(data={"a": "2"}), "m1").expect(200)
-    assert found["data"] == {"a": "2", "b": "9"}
-    assert [key[0] for key, fields in managers(found).items() if "f:b" in fields["f:data"]] == ["foo"]
+    obj = api.get(path).json()
+    obj["data"]["b"] = "9"
+    obj = api.put(path, obj, headers={"User-Agent": "foo/1.0 (x)"}).expect(200)
+    assert managers(obj)["foo", "Update", ""] == {"f:data": {"f:b": {}}}
+    obj = api.apply(path, config_map(data={"a": "2"}), "m1").expect(200)
+    assert obj["data"] == {"a": "2", "b": "9"}
+    assert [key[0] for key, fields in managers(obj).items() if "f:b" in fields["f:data"]] == ["foo"]
     api.post(core(ns, "configmaps"), config_map("c"), fieldManager="p").expect(201)
     assert '"p"' in api.apply(core(ns, "configmaps", "c"), config_map("c", data={"k": "w"}), "m1").fails(409)["message"]
 
@@ -116,11 +116,11 @@ def test_updates_manage_the_fields_they_change(api: Api, ns: str) -> None:
 def test_status_has_its_own_managers(api: Api, ns: str, widgets: Crd) -> None:
     path = widgets.path(ns, "a")
     api.apply(path, widgets.obj(size=1), "m1").expect(201)
-    found = api.patch(path + "/status", {"status": {"x": 1}}, fieldManager="m2").expect(200)
-    assert managers(found)["m2", "Update", "status"] == {"f:status": {".": {}, "f:x": {}}}
-    found = api.apply(path + "/status", {**widgets.obj(size=5), "status": {"y": 1}}, "m1").expect(200)
-    assert (found["spec"], found["status"]) == ({"size": 1}, {"x": 1, "y": 1})
-    assert managers(found)["m1", "Apply", "status"] == {"f:status": {"f:y": {}}}
+    obj = api.patch(path + "/status", {"status": {"x": 1}}, fieldManager="m2").expect(200)
+    assert managers(obj)["m2", "Update", "status"] == {"f:status": {".": {}, "f:x": {}}}
+    obj = api.apply(path + "/status", {**widgets.obj(size=5), "status": {"y": 1}}, "m1").expect(200)
+    assert (obj["spec"], obj["status"]) == ({"size": 1}, {"x": 1, "y": 1})
+    assert managers(obj)["m1", "Apply", "status"] == {"f:status": {"f:y": {}}}
 
 
 @pytest.mark.behaviour("sandbox/SA-14")
@@ -131,8 +131,8 @@ def test_keyed_items_have_their_own_managers(api: Api, ns: str) -> None:
     assert [item["name"] for item in both["spec"]["template"]["spec"]["containers"]] == ["a", "b"]
     body = deployment("d", replicas=0)
     del body["spec"]["template"]["spec"]
-    found = api.apply(path, body, "m2").expect(200)
-    assert [item["name"] for item in found["spec"]["template"]["spec"]["containers"]] == ["a"]
+    obj = api.apply(path, body, "m2").expect(200)
+    assert [item["name"] for item in obj["spec"]["template"]["spec"]["containers"]] == ["a"]
 
 
 def list_crd(make_crd: Callable[..., Crd], **items: Any) -> Crd:
@@ -167,11 +167,11 @@ def test_items_of_a_keyed_list_are_merged(api: Api, ns: str, make_crd: Callable[
     crd = list_crd(make_crd, items=items, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
     path = crd.path(ns, "a")
     api.apply(path, crd.obj(list=[{"name": "x", "value": 1}]), "m1").expect(201)
-    found = api.apply(path, crd.obj(list=[{"name": "y", "value": 2}]), "m2").expect(200)
-    assert found["spec"]["list"] == [{"name": "x", "value": 1}, {"name": "y", "value": 2}]
+    obj = api.apply(path, crd.obj(list=[{"name": "y", "value": 2}]), "m2").expect(200)
+    assert obj["spec"]["list"] == [{"name": "x", "value": 1}, {"name": "y", "value": 2}]
     for manager, name in (("m1", "x"), ("m2", "y")):
         owned = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, "f:value": {}}}
-        assert managers(found)[manager, "Apply", ""]["f:spec"]["f:list"] == owned
+        assert managers(obj)[manager, "Apply", ""]["f:spec"]["f:list"] == owned
     api.apply(path, crd.obj(list=[{"name": "z"}, {"name": "z"}]), "m2").fails(500)
     assert [item["name"] for item in api.get(path).json()["spec"]["list"]] == ["x", "y"]
 
@@ -180,8 +180,8 @@ def test_items_of_a_keyed_list_are_merged(api: Api, ns: str, make_crd: Callable[
 def test_managers_are_reset(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     api.apply(path, config_map(), "m1").expect(201)
-    found = api.patch(path, {"metadata": {"managedFields": [{}]}}).expect(200)
-    assert "managedFields" not in found["metadata"]
+    obj = api.patch(path, {"metadata": {"managedFields": [{}]}}).expect(200)
+    assert "managedFields" not in obj["metadata"]
 
 
 @pytest.mark.behaviour("sandbox/SA-19")

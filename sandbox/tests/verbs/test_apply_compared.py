@@ -29,13 +29,13 @@ def test_a_configuration_without_a_name_is_applied_to_the_object_of_the_url(
     pair.done("POST", crd.path(pair.namespace), crd.obj())
     named = {} if metadata == "missing" else {"metadata": metadata}
     kind = {"apiVersion": f"{crd.group}/v1", "kind": crd.kind, **named}
-    for found in pair.done("PATCH", f"{path}/status", {**kind, "status": {"ready": True}}, **MANAGED):
-        assert found["status"] == {"ready": True}
-        (entry,) = found["metadata"]["managedFields"]
+    for obj in pair.done("PATCH", f"{path}/status", {**kind, "status": {"ready": True}}, **MANAGED):
+        assert obj["status"] == {"ready": True}
+        (entry,) = obj["metadata"]["managedFields"]
         assert (entry["manager"], entry["operation"], entry["subresource"]) == ("m", "Apply", "status")
         assert entry["fieldsV1"] == {"f:status": {"f:ready": {}}}
-    for found in pair.done("PATCH", path, {**kind, "spec": {"size": 2}}, **MANAGED):
-        assert (found["spec"], found["status"]) == ({"size": 2}, {"ready": True})
+    for obj in pair.done("PATCH", path, {**kind, "spec": {"size": 2}}, **MANAGED):
+        assert (obj["spec"], obj["status"]) == ({"size": 2}, {"ready": True})
     # An object that does not exist needs its name, and has no status.
     assert applied(pair, crd.path(pair.namespace, "b"), kind)[0] == 400
     assert applied(pair, f"{crd.path(pair.namespace, 'b')}/status", kind)[0] == 404
@@ -132,9 +132,9 @@ def test_an_object_with_duplicates_in_a_list_can_be_applied_to(pair: Pair, *, fo
     if forgotten:
         pair.done("PATCH", path, {"metadata": {"managedFields": [{}]}}, content_type=MERGE)
     wanted = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "twice", "labels": {"x": "y"}}}
-    for found in pair.done("PATCH", path, wanted, **MANAGED):
-        assert (found["metadata"]["labels"], found["secrets"]) == ({"x": "y"}, twice)
-        others = {entry["manager"] for entry in found["metadata"]["managedFields"]} - {"m"}
+    for account in pair.done("PATCH", path, wanted, **MANAGED):
+        assert (account["metadata"]["labels"], account["secrets"]) == ({"x": "y"}, twice)
+        others = {entry["manager"] for entry in account["metadata"]["managedFields"]} - {"m"}
         assert ("before-first-apply" in others) is forgotten
     # A configuration must not have duplicates.
     assert applied(pair, path, {**wanted, "secrets": twice})[0] == 500

@@ -57,9 +57,9 @@ def test_a_name_is_used_once(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/CT-06")
 def test_names_are_generated(api: Api, ns: str) -> None:
     body = {"metadata": {"generateName": "a-"}}
-    found = [api.post(core(ns, "configmaps"), body).expect(201)["metadata"] for _ in range(2)]
-    assert found[0]["name"] != found[1]["name"]
-    for metadata in found:
+    copies = [api.post(core(ns, "configmaps"), body).expect(201)["metadata"] for _ in range(2)]
+    assert copies[0]["name"] != copies[1]["name"]
+    for metadata in copies:
         assert re.fullmatch(r"a-[a-z0-9]{5}", metadata["name"])
         assert metadata["generateName"] == "a-"
 
@@ -95,8 +95,8 @@ def test_a_new_object_has_no_resource_version(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/CT-11")
 def test_built_in_objects_may_omit_their_type(api: Api, ns: str) -> None:
-    found = api.post(core(ns, "configmaps"), {"metadata": {"name": "a"}}).expect(201)
-    assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
+    obj = api.post(core(ns, "configmaps"), {"metadata": {"name": "a"}}).expect(201)
+    assert (obj["apiVersion"], obj["kind"]) == ("v1", "ConfigMap")
 
 
 @pytest.mark.behaviour("sandbox/CT-12")
@@ -142,8 +142,8 @@ def test_merge_keys_of_yaml_are_bounded(api: Api, ns: str, form: str) -> None:
     answer = api.post(core(ns, "configmaps"), (base + merges).encode(), content_type="application/yaml")
     answer.fails(400, "BadRequest")
     merged = b"{metadata: {name: m}, x: &x {a: b}, data: {<<: *x, c: d}}"
-    found = api.post(core(ns, "configmaps"), merged, content_type="application/yaml").expect(201)
-    assert found["data"] == {"a": "b", "c": "d"}
+    obj = api.post(core(ns, "configmaps"), merged, content_type="application/yaml").expect(201)
+    assert obj["data"] == {"a": "b", "c": "d"}
 
 
 @pytest.mark.behaviour("sandbox/CT-15")
@@ -190,13 +190,13 @@ def test_a_duplicate_key_is_refused_on_request(api: Api, ns: str) -> None:
     refused = api.post(core(ns, "configmaps"), body, fieldValidation="Strict").fails(400)["message"]
     assert 'strict decoding error: duplicate field "data.k"' in refused
     warnings = api.post(core(ns, "configmaps"), body, fieldValidation="Warn").warnings
-    assert any("duplicate field" in one and "data.k" in one for one in warnings)
+    assert any("duplicate field" in warning and "data.k" in warning for warning in warnings)
 
 
 @pytest.mark.behaviour("sandbox/CT-27")
 def test_status_is_ignored_at_creation(api: Api, ns: str) -> None:
-    found = api.post(apps(ns, "deployments"), {**deployment(replicas=0), "status": {"replicas": 7}}).expect(201)
-    assert found["status"].get("replicas", 0) == 0
+    obj = api.post(apps(ns, "deployments"), {**deployment(replicas=0), "status": {"replicas": 7}}).expect(201)
+    assert obj["status"].get("replicas", 0) == 0
 
 
 @pytest.mark.behaviour("sandbox/CT-28")
@@ -244,11 +244,11 @@ def test_a_microtime_has_six_digits(api: Api, ns: str, time: str) -> None:
 @pytest.mark.behaviour("sandbox/CT-31")
 @pytest.mark.behaviour("sandbox/CT-32")
 def test_an_event_is_one_object_in_two_groups(api: Api, ns: str) -> None:
-    found = api.post(f"/apis/events.k8s.io/v1/namespaces/{ns}/events", event(ns)).expect(201)
-    assert found["eventTime"] == "2026-01-01T10:00:00.500000Z"
+    stored = api.post(f"/apis/events.k8s.io/v1/namespaces/{ns}/events", event(ns)).expect(201)
+    assert stored["eventTime"] == "2026-01-01T10:00:00.500000Z"
     old = api.get(core(ns, "events", "e")).expect(200)
-    assert (old["metadata"]["uid"], old["message"]) == (found["metadata"]["uid"], "hello")
-    assert old["involvedObject"] == found["regarding"]
+    assert (old["metadata"]["uid"], old["message"]) == (stored["metadata"]["uid"], "hello")
+    assert old["involvedObject"] == stored["regarding"]
     assert old["reportingComponent"] == "c"
 
 

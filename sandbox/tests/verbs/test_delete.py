@@ -36,9 +36,9 @@ def owned(owner: dict[str, Any], name: str, **more: Any) -> dict[str, Any]:
 def test_a_deletion_returns_the_name_and_the_uid(api: Api, ns: str) -> None:
     path = core(ns, "configmaps", "a")
     uid = api.post(core(ns, "configmaps"), config_map()).expect(201)["metadata"]["uid"]
-    found = api.delete(path).expect(200)
-    assert (found["kind"], found["status"]) == ("Status", "Success")
-    assert found["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
+    status = api.delete(path).expect(200)
+    assert (status["kind"], status["status"]) == ("Status", "Success")
+    assert status["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
     api.get(path).fails(404)
     api.delete(path).fails(404, "NotFound")
     assert api.post(core(ns, "configmaps"), config_map()).expect(201)["metadata"]["uid"] != uid
@@ -49,8 +49,8 @@ def test_some_kinds_return_the_deleted_object(api: Api, ns: str) -> None:
     account = {"metadata": {"name": "sa"}}
     for plural, body in (("services", service()), ("serviceaccounts", account), ("pods", pod())):
         created = api.post(core(ns, plural), body).expect(201)
-        found = api.delete(core(ns, plural, created["metadata"]["name"])).expect(200)
-        assert (found["kind"], found["metadata"]["uid"]) == (created["kind"], created["metadata"]["uid"])
+        obj = api.delete(core(ns, plural, created["metadata"]["name"])).expect(200)
+        assert (obj["kind"], obj["metadata"]["uid"]) == (created["kind"], created["metadata"]["uid"])
 
 
 @pytest.mark.behaviour("sandbox/DE-04")
@@ -222,17 +222,17 @@ def test_a_collection_is_deleted(api: Api, ns: str, widgets: Crd) -> None:
 @pytest.mark.behaviour("sandbox/DR-07")
 def test_a_dry_run_of_a_creation(api: Api, ns: str) -> None:
     path = core(ns, "configmaps")
-    found = api.post(path, config_map(), dryRun="All").expect(201)["metadata"]
-    assert found["uid"]
-    assert "resourceVersion" not in found
+    metadata = api.post(path, config_map(), dryRun="All").expect(201)["metadata"]
+    assert metadata["uid"]
+    assert "resourceVersion" not in metadata
     api.get(core(ns, "configmaps", "a")).fails(404)
     api.post(path, config_map()).expect(201)
     api.post(path, config_map(), dryRun="All").fails(409, "AlreadyExists")
     api.post(path, config_map(), dryRun="Foo").fails(422)
     api.post(path, config_map("A"), dryRun="All").fails(422, "Invalid")
-    found = api.post(path, {"metadata": {"generateName": "g-"}}, dryRun="All").expect(201)["metadata"]
-    assert re.fullmatch("g-[a-z0-9]{5}", found["name"])
-    api.get(core(ns, "configmaps", found["name"])).fails(404)
+    metadata = api.post(path, {"metadata": {"generateName": "g-"}}, dryRun="All").expect(201)["metadata"]
+    assert re.fullmatch("g-[a-z0-9]{5}", metadata["name"])
+    api.get(core(ns, "configmaps", metadata["name"])).fails(404)
 
 
 @pytest.mark.behaviour("sandbox/DR-03")
@@ -240,9 +240,9 @@ def test_a_dry_run_of_a_creation(api: Api, ns: str) -> None:
 def test_a_dry_run_of_a_patch_and_a_deletion(api: Api, ns: str, widgets: Crd) -> None:
     path = widgets.path(ns, "a")
     old = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
-    found = api.patch(path, {"spec": {"size": 2}}, dryRun="All").expect(200)
-    assert found["spec"]["size"] == 2
-    assert found["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
+    obj = api.patch(path, {"spec": {"size": 2}}, dryRun="All").expect(200)
+    assert obj["spec"]["size"] == 2
+    assert obj["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
     api.delete(path, {"dryRun": ["All"]}).expect(200)
     assert api.get(path).expect(200) == old
 
@@ -250,10 +250,10 @@ def test_a_dry_run_of_a_patch_and_a_deletion(api: Api, ns: str, widgets: Crd) ->
 @pytest.mark.behaviour("sandbox/NS-01")
 @pytest.mark.behaviour("sandbox/NS-05")
 def test_a_new_namespace(api: Api, ns: str) -> None:
-    made = api.post("/api/v1/namespaces", {"metadata": {"name": f"{ns}-new"}}).expect(201)
-    for name, found in ((f"{ns}-new", made), (ns, api.get(f"/api/v1/namespaces/{ns}").expect(200))):
-        assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == name
-        assert (found["spec"], found["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
+    new = api.post("/api/v1/namespaces", {"metadata": {"name": f"{ns}-new"}}).expect(201)
+    for name, obj in ((f"{ns}-new", new), (ns, api.get(f"/api/v1/namespaces/{ns}").expect(200))):
+        assert obj["metadata"]["labels"]["kubernetes.io/metadata.name"] == name
+        assert (obj["spec"], obj["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
     for plural, name in (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")):
         path = core(f"{ns}-new", plural, name)
         eventually(lambda path=path: api.get(path).status == 200)
@@ -276,8 +276,8 @@ def test_a_namespace_is_deleted_once_it_is_empty(api: Api, ns: str, widgets: Crd
 
     def remaining() -> bool:
         status = api.get(path).json()["status"]
-        found = {item["type"]: item["status"] for item in status.get("conditions", [])}
-        return status["phase"] == "Terminating" and found.get("NamespaceFinalizersRemaining") == "True"
+        conditions = {item["type"]: item["status"] for item in status.get("conditions", [])}
+        return status["phase"] == "Terminating" and conditions.get("NamespaceFinalizersRemaining") == "True"
 
     eventually(remaining)
     assert names(api.get(core(ns, "configmaps"))) == ["held"]
@@ -310,10 +310,10 @@ def test_watches_see_that_a_pod_ends_before_it_is_gone(each_api: Api, namespace:
     path, version = core(namespace, "pods", created["metadata"]["name"]), created["metadata"]["resourceVersion"]
     events = each_api.watch(core(namespace, "pods"), resourceVersion=version)
     answers = [each_api.delete(path, body).expect(200) for body in deletions]
-    found = events.take(len(wanted))
-    assert [(event["type"], event["object"]["metadata"].get("deletionGracePeriodSeconds")) for event in found] == wanted
-    last = found[-1]["object"]["metadata"]
-    assert all(event["object"]["metadata"]["deletionTimestamp"] for event in found)
+    sent = events.take(len(wanted))
+    assert [(event["type"], event["object"]["metadata"].get("deletionGracePeriodSeconds")) for event in sent] == wanted
+    last = sent[-1]["object"]["metadata"]
+    assert all(event["object"]["metadata"]["deletionTimestamp"] for event in sent)
     assert last["generation"] == 2
     # The deletion answers with what the last event has.
     assert answers[-1]["metadata"] == last
@@ -324,6 +324,6 @@ def test_watches_see_that_a_pod_ends_before_it_is_gone(each_api: Api, namespace:
 def test_a_dry_run_shows_how_a_pod_would_end(each_api: Api, namespace: str) -> None:
     created = each_api.post(core(namespace, "pods"), pod()).expect(201)["metadata"]
     path = core(namespace, "pods", created["name"])
-    found = each_api.delete(path, {"gracePeriodSeconds": 0, "dryRun": ["All"]}).expect(200)["metadata"]
-    assert (found["deletionGracePeriodSeconds"], found["generation"]) == (0, 2)
+    metadata = each_api.delete(path, {"gracePeriodSeconds": 0, "dryRun": ["All"]}).expect(200)["metadata"]
+    assert (metadata["deletionGracePeriodSeconds"], metadata["generation"]) == (0, 2)
     assert each_api.get(path).expect(200)["metadata"] == created

@@ -150,7 +150,9 @@ def test_repeated_keys_of_an_applied_document_are_refused_or_reported(api: Api, 
     for query, warnings in (({}, [line]), ({"fieldValidation": "Warn"}, [line]), ({"fieldValidation": "Ignore"}, [])):
         answer = send(api, crd.path(ns), body, "apply", dryRun="All", **query)
         assert answer.expect(201)["free"] == {"u": 1, "foo": "b"}
-        assert [one.replace("\\", "") for one in answer.warnings] == [f'299 - "{one}"' for one in warnings]
+        assert [warning.replace("\\", "") for warning in answer.warnings] == [
+            f'299 - "{warning}"' for warning in warnings
+        ]
 
 
 def test_repeated_keys_of_an_applied_document_in_json_have_a_line_too(api: Api, ns: str) -> None:

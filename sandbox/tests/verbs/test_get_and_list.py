@@ -38,20 +38,20 @@ def test_a_missing_object_is_named(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/GT-03")
 @pytest.mark.behaviour("sandbox/GT-04")
 def test_a_read_may_require_a_version(api: Api, ns: str) -> None:
-    found = api.post(core(ns, "configmaps"), config_map()).expect(201)
+    obj = api.post(core(ns, "configmaps"), config_map()).expect(201)
     path = core(ns, "configmaps", "a")
     api.get(path, resourceVersion=0).expect(200)
-    future = int(found["metadata"]["resourceVersion"]) + 1_000_000
+    future = int(obj["metadata"]["resourceVersion"]) + 1_000_000
     api.get(path, resourceVersion=future).fails(504, "Timeout", cause="ResourceVersionTooLarge")
 
 
 @pytest.mark.behaviour("sandbox/GT-05")
 def test_metadata_alone(api: Api, ns: str, widgets: Crd) -> None:
     created = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
-    found = api.get(widgets.path(ns, "a"), PARTIAL).expect(200)
-    assert (found["kind"], found["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
-    assert found["metadata"] == created["metadata"]
-    assert "spec" not in found
+    obj = api.get(widgets.path(ns, "a"), PARTIAL).expect(200)
+    assert (obj["kind"], obj["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert obj["metadata"] == created["metadata"]
+    assert "spec" not in obj
 
 
 @pytest.mark.behaviour("sandbox/GT-06")
@@ -82,9 +82,9 @@ def test_status_reads_the_whole_object(api: Api, ns: str) -> None:
 @pytest.mark.behaviour("sandbox/LS-01")
 @pytest.mark.behaviour("sandbox/LS-02")
 def test_an_empty_list(api: Api, ns: str, widgets: Crd) -> None:
-    found = api.get(widgets.path(ns)).expect(200)
-    assert found["items"] == []
-    assert found["metadata"]["resourceVersion"].isdigit()
+    listing = api.get(widgets.path(ns)).expect(200)
+    assert listing["items"] == []
+    assert listing["metadata"]["resourceVersion"].isdigit()
     assert api.get(core("nowhere", "configmaps")).expect(200)["items"] == []
 
 
@@ -92,12 +92,12 @@ def test_an_empty_list(api: Api, ns: str, widgets: Crd) -> None:
 def test_items_of_built_in_kinds_have_no_type(api: Api, ns: str, widgets: Crd) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     api.post(widgets.path(ns), widgets.obj()).expect(201)
-    found = api.get(core(ns, "configmaps")).expect(200)
-    assert found["kind"] == "ConfigMapList"
-    assert [item for item in found["items"] if {"kind", "apiVersion"} & item.keys()] == []
-    found = api.get(widgets.path(ns)).expect(200)
-    assert found["kind"] == "WidgetList"
-    assert [(item["kind"], item["apiVersion"]) for item in found["items"]] == [("Widget", f"{widgets.group}/v1")]
+    listing = api.get(core(ns, "configmaps")).expect(200)
+    assert listing["kind"] == "ConfigMapList"
+    assert [item for item in listing["items"] if {"kind", "apiVersion"} & item.keys()] == []
+    listing = api.get(widgets.path(ns)).expect(200)
+    assert listing["kind"] == "WidgetList"
+    assert [(item["kind"], item["apiVersion"]) for item in listing["items"]] == [("Widget", f"{widgets.group}/v1")]
 
 
 @pytest.mark.behaviour("sandbox/LS-04")
@@ -105,8 +105,8 @@ def test_all_namespaces_are_listed_in_order(api: Api, ns: str, widgets: Crd) -> 
     for namespace, name in ((ns, "b"), ("default", "c"), (ns, "a")):
         api.post(widgets.path(namespace), widgets.obj(name)).expect(201)
     items = api.get(f"/apis/{widgets.group}/v1/widgets").expect(200)["items"]
-    found = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items]
-    assert found == [("default", "c"), (ns, "a"), (ns, "b")]
+    keys = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in items]
+    assert keys == [("default", "c"), (ns, "a"), (ns, "b")]
 
 
 @pytest.mark.behaviour("sandbox/LS-05")
@@ -135,9 +135,9 @@ def test_an_invalid_continue_token_is_refused(api: Api, ns: str) -> None:
 
 @pytest.mark.behaviour("sandbox/LS-09")
 def test_limit_is_ignored_with_version_0(api: Api, ns: str, five: Crd) -> None:
-    found = api.get(five.path(ns), limit=1, resourceVersion=0).expect(200)
-    assert len(found["items"]) == 5
-    assert "continue" not in found["metadata"]
+    listing = api.get(five.path(ns), limit=1, resourceVersion=0).expect(200)
+    assert len(listing["items"]) == 5
+    assert "continue" not in listing["metadata"]
 
 
 @pytest.mark.behaviour("sandbox/LS-10")
@@ -148,10 +148,10 @@ def test_a_list_may_request_an_old_version(api: Api, ns: str, five: Crd) -> None
     api.post(five.path(ns), five.obj("z")).expect(201)
     api.delete(five.path(ns, "a")).expect(200)
     api.patch(five.path(ns, "b"), {"spec": {"size": 4}}).expect(200)
-    found = api.get(five.path(ns), resourceVersion=version, resourceVersionMatch="Exact").expect(200)
-    assert [item["metadata"]["name"] for item in found["items"]] == list("abcde")
-    assert "spec" not in found["items"][1]
-    assert found["metadata"]["resourceVersion"] == version
+    listing = api.get(five.path(ns), resourceVersion=version, resourceVersionMatch="Exact").expect(200)
+    assert [item["metadata"]["name"] for item in listing["items"]] == list("abcde")
+    assert "spec" not in listing["items"][1]
+    assert listing["metadata"]["resourceVersion"] == version
     assert "z" not in names(api.get(five.path(ns), resourceVersion=version, limit=50))
     fresh = api.get(five.path(ns), resourceVersion=version, resourceVersionMatch="NotOlderThan")
     assert "z" in names(fresh)
@@ -200,8 +200,8 @@ SELECTIONS = [
 @pytest.mark.behaviour("sandbox/LS-17")
 def test_label_selectors(api: Api, ns: str) -> None:
     labels: dict[str, dict[str, str]] = {"a": {"k": "v1", "tier": "x", "n": "7"}, "b": {"k": "v2", "n": "3"}, "c": {}}
-    for name, found in labels.items():
-        api.post(core(ns, "secrets"), {"metadata": {"name": name, "labels": found}}).expect(201)
+    for name, own_labels in labels.items():
+        api.post(core(ns, "secrets"), {"metadata": {"name": name, "labels": own_labels}}).expect(201)
     for selector, wanted in SELECTIONS:
         assert "".join(names(api.get(core(ns, "secrets"), labelSelector=selector))) == wanted, selector
 
@@ -227,8 +227,8 @@ def test_a_missing_flag_is_false_for_field_selectors(each_api: Api, namespace: s
     for selector, wanted in (("=false", ["p"]), ("!=false", ["h"]), ("=true", ["h"]), ("!=true", ["p"]), ("=", [])):
         assert names(each_api.get(core(namespace, "pods"), fieldSelector=f"spec.hostNetwork{selector}")) == wanted
     each_api.post("/api/v1/nodes", {"metadata": {"name": f"{namespace}-n"}}).expect(201)
-    found = names(each_api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false"))
-    assert f"{namespace}-n" in found
+    schedulable = names(each_api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false"))
+    assert f"{namespace}-n" in schedulable
     each_api.delete(f"/api/v1/nodes/{namespace}-n").expect(200)
 
 
@@ -263,13 +263,13 @@ def test_events_are_selected_by_involved_object(api: Api, ns: str) -> None:
         about = {"kind": kind, "name": name, "namespace": ns}
         event = {"metadata": {"name": f"{kind.lower()}-{name}"}, "involvedObject": about}
         api.post(core(ns, "events"), event).expect(201)
-    for selector, found in (
+    for selector, wanted in (
         ("involvedObject.name=x,involvedObject.kind=Pod", ["pod-x"]),
         ("involvedObject.name=x", ["node-x", "pod-x"]),
         ("involvedObject.kind!=Pod", ["node-x", "node-y"]),
         ("involvedObject.name=z", []),
     ):
-        assert sorted(names(api.get(core(ns, "events"), fieldSelector=selector))) == found, selector
+        assert sorted(names(api.get(core(ns, "events"), fieldSelector=selector))) == wanted, selector
 
 
 @pytest.mark.behaviour("findings/FS29")
@@ -281,7 +281,7 @@ def test_events_of_either_group_are_selected_by_their_source(api: Api, ns: str) 
     api.post(core(ns, "events"), old).expect(201)
     event = {"regarding": about, "reason": "R", "type": "Normal", "note": "n", "action": "Does"}
     event |= {"reportingController": "one", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"}
-    made = api.post(new, {"metadata": {"name": "new"}, **event}).expect(201)
+    new_event = api.post(new, {"metadata": {"name": "new"}, **event}).expect(201)
     # In the core group, a source without a component is the reporting controller.
     assert names(api.get(core(ns, "events"), fieldSelector="source=one")) == ["new", "old"]
     assert names(api.get(core(ns, "events"), fieldSelector="source=two")) == []
@@ -290,17 +290,17 @@ def test_events_of_either_group_are_selected_by_their_source(api: Api, ns: str) 
     patched = api.patch(f"{new}/new", {"series": series}).expect(200)
     assert patched["series"] == series
     assert api.get(f"{new}/new").expect(200) == patched
-    assert int(patched["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert int(patched["metadata"]["resourceVersion"]) > int(new_event["metadata"]["resourceVersion"])
     api.delete(f"{new}/new").expect(200)
     assert names(api.get(core(ns, "events"))) == ["old"]
 
 
 @pytest.mark.behaviour("sandbox/LS-25")
 def test_a_list_of_metadata(api: Api, ns: str, five: Crd) -> None:
-    found = api.get(five.path(ns), PARTIAL_LIST).expect(200)
-    assert found["kind"] == "PartialObjectMetadataList"
-    assert {item["kind"] for item in found["items"]} == {"PartialObjectMetadata"}
-    assert all(item.keys() == {"apiVersion", "kind", "metadata"} for item in found["items"])
+    listing = api.get(five.path(ns), PARTIAL_LIST).expect(200)
+    assert listing["kind"] == "PartialObjectMetadataList"
+    assert {item["kind"] for item in listing["items"]} == {"PartialObjectMetadata"}
+    assert all(item.keys() == {"apiVersion", "kind", "metadata"} for item in listing["items"])
     api.get(five.path(ns), PARTIAL).fails(406)
 
 

@@ -36,14 +36,14 @@ def test_json_patch_of_a_custom_object_has_all_operations(api: Api, make_crd: Ca
         op("copy", "/spec/copied", **{"from": "/spec/deep/x"}),
         op("move", "/spec/moved", **{"from": "/spec/deep"}),
     ]
-    found = api.patch(crd.path(ns, "a"), patch, JSON_PATCH).expect(200)
+    obj = api.patch(crd.path(ns, "a"), patch, JSON_PATCH).expect(200)
     copied = [{"y": True}]
-    assert found["spec"] == {"a": {"b": 5}, "list": [0, 1, 3], "copied": copied, "moved": {"x": copied}}
-    assert api.get(crd.path(ns, "a")).expect(200) == found
+    assert obj["spec"] == {"a": {"b": 5}, "list": [0, 1, 3], "copied": copied, "moved": {"x": copied}}
+    assert api.get(crd.path(ns, "a")).expect(200) == obj
     # A failed test changes nothing.
     failing = [op("remove", "/spec/a"), op("test", "/spec/list/0", value=9)]
     api.patch(crd.path(ns, "a"), failing, JSON_PATCH).expect(422)
-    assert api.get(crd.path(ns, "a")).expect(200) == found
+    assert api.get(crd.path(ns, "a")).expect(200) == obj
 
 
 @pytest.mark.behaviour("sandbox/PA-01")
@@ -57,8 +57,8 @@ def test_json_patch_has_all_operations(api: Api, ns: str) -> None:
         op("copy", "/data/e", **{"from": "/data/a"}),
         op("move", "/data/f", **{"from": "/data/c"}),
     ]
-    found = api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).expect(200)
-    assert found["data"] == {"a": "9", "d": "4", "e": "9", "f": "3"}
+    obj = api.patch(core(ns, "configmaps", "a"), patch, JSON_PATCH).expect(200)
+    assert obj["data"] == {"a": "9", "d": "4", "e": "9", "f": "3"}
 
 
 @pytest.mark.behaviour("sandbox/PA-02")
@@ -89,8 +89,8 @@ def test_a_json_patch_may_replace_the_whole_object(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map()).expect(201)
     path = core(ns, "configmaps", "a")
     whole = op("replace", "", value={**config_map(data={"new": "1"}), "apiVersion": "v1", "kind": "ConfigMap"})
-    found = api.patch(path, [whole], JSON_PATCH).expect(200)
-    assert found["data"] == {"new": "1"}
+    obj = api.patch(path, [whole], JSON_PATCH).expect(200)
+    assert obj["data"] == {"new": "1"}
     answer = api.patch(path, [op("remove", "/metadata")], JSON_PATCH).fails(400, "BadRequest")
     assert "the name of the object (a based on URL) was undeterminable" in answer["message"]
 
@@ -112,8 +112,8 @@ def test_the_operations_of_a_json_patch_are_limited(api: Api, ns: str) -> None:
 def test_a_json_patch_replaces_and_copies_a_missing_key_of_an_object(each_api: Api, namespace: str) -> None:
     path = core(namespace, "configmaps", "a")
     each_api.post(core(namespace, "configmaps"), config_map()).expect(201)
-    found = each_api.patch(path, [op("replace", "/data/new", value="1")], JSON_PATCH).expect(200)
-    assert found["data"] == {"k": "v", "new": "1"}
+    obj = each_api.patch(path, [op("replace", "/data/new", value="1")], JSON_PATCH).expect(200)
+    assert obj["data"] == {"k": "v", "new": "1"}
     copied = [op("copy", "/data/copied", **{"from": "/data/none"})]
     assert each_api.patch(path, copied, JSON_PATCH).expect(200)["data"]["k"] == "v"
     replaced = [op("add", "/metadata/finalizers", value=["a.b/c"]), op("replace", "/metadata/finalizers/1", value="d")]
@@ -163,8 +163,8 @@ def test_pointers_are_unescaped_and_versions_checked(api: Api, ns: str) -> None:
 def test_merge_patch(api: Api, ns: str) -> None:
     api.post(core(ns, "configmaps"), config_map(data={"a": "1", "b": "2"})).expect(201)
     path = core(ns, "configmaps", "a")
-    found = api.patch(path, {"data": {"a": None, "c": "1"}}, "application/merge-patch+json; charset=utf-8").expect(200)
-    assert found["data"] == {"b": "2", "c": "1"}
+    obj = api.patch(path, {"data": {"a": None, "c": "1"}}, "application/merge-patch+json; charset=utf-8").expect(200)
+    assert obj["data"] == {"b": "2", "c": "1"}
     assert api.patch(path, {"data": {"b": "3"}}).expect(200)["data"] == {"b": "3", "c": "1"}
     api.patch(path, []).fails(400, "BadRequest")
 
@@ -174,8 +174,8 @@ def test_merge_patch_replaces_lists(api: Api, ns: str, widgets: Crd) -> None:
     metadata = {"name": "a", "finalizers": ["t.example.org/x", "t.example.org/y"]}
     api.post(widgets.path(ns), {**widgets.obj(), "metadata": metadata}).expect(201)
     patch = {"metadata": {"finalizers": ["t.example.org/z"]}}
-    found = api.patch(widgets.path(ns, "a"), patch).expect(200)
-    assert found["metadata"]["finalizers"] == ["t.example.org/z"]
+    obj = api.patch(widgets.path(ns, "a"), patch).expect(200)
+    assert obj["metadata"]["finalizers"] == ["t.example.org/z"]
 
 
 @pytest.mark.behaviour("sandbox/PA-16")
@@ -301,7 +301,7 @@ def test_duplicate_and_unknown_fields_of_a_patch_are_refused_or_reported(
     assert refused["message"].endswith(f"strict decoding error: {', '.join(problems)}")
     warned = api.patch(path, patch, media, fieldValidation="Warn")
     assert "dat" not in warned.expect(200)
-    assert [text for text in problems if not any(json.dumps(text) in one for one in warned.warnings)] == []
+    assert [text for text in problems if not any(json.dumps(text) in warning for warning in warned.warnings)] == []
 
 
 def test_invalid_times_and_quantities_are_refused_with_the_text_of_a_real_server(api: Api, ns: str) -> None:

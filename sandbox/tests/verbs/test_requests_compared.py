@@ -107,11 +107,11 @@ def test_pretty_json(pair: Pair) -> None:
     requests: list[tuple[dict[str, str], dict[str, str]]] = [(headers, {}) for headers in agents]
     requests += [({"User-Agent": "curl"}, {"pretty": value}) for value in ("", "0", "false", "x")]
     requests += [({}, {"pretty": value}) for value in ("1", "t", "true", "TRUE", "0", "false", "", "yes")]
-    found = [
+    pairs = [
         [api.request("GET", path, headers=headers, **query) for api in (pair.ours, pair.theirs)]
         for headers, query in requests
     ]
-    pretty = [[b"\n  " in answer.body for answer in both] for both in found]
+    pretty = [[b"\n  " in answer.body for answer in both] for both in pairs]
     assert [ours for ours, _ in pretty] == [theirs for _, theirs in pretty]
     assert {ours for ours, _ in pretty} == {True, False}
     for place in (
@@ -125,8 +125,8 @@ def test_pretty_json(pair: Pair) -> None:
     ):
         both = [api.get(place, pretty="true").body for api in (pair.ours, pair.theirs)]
         assert len({b"\n  " in body for body in both}) == 1, both
-    shown = [api.get(f"{path}/configmaps/missing", pretty="true").body for api in (pair.ours, pair.theirs)]
-    assert shown[0].decode().strip() == shown[1].decode().strip()
+    bodies = [api.get(f"{path}/configmaps/missing", pretty="true").body for api in (pair.ours, pair.theirs)]
+    assert bodies[0].decode().strip() == bodies[1].decode().strip()
     for api in (pair.ours, pair.theirs):
         event = api.request("GET", "/api/v1/namespaces", watch="true", timeoutSeconds="1", pretty="true").body
         assert b"\n  " not in event
@@ -217,14 +217,14 @@ def test_objects_of_all_namespaces_are_only_read(pair: Pair, pair_crd: Callable[
         pair.done("POST", path, body)
     everywhere = {"/api/v1/configmaps": 405, "/apis/apps/v1/deployments": 405, f"/apis/{crd.group}/v1/widgets": 404}
     for path, code in everywhere.items():
-        for one in (path, f"{path}/kept"):
+        for url in (path, f"{path}/kept"):
             ours, theirs = (
                 api.request(
-                    method, one, {"metadata": {"name": "kept"}}, content_type=MERGE if method == "PATCH" else JSON
+                    method, url, {"metadata": {"name": "kept"}}, content_type=MERGE if method == "PATCH" else JSON
                 )
                 for api in (pair.ours, pair.theirs)
             )
-            assert [ours.status, theirs.status] == [code if one == path else 404] * 2
+            assert [ours.status, theirs.status] == [code if url == path else 404] * 2
             if code == 405:
                 assert ours.json()["message"] == theirs.json()["message"]
             else:
@@ -262,13 +262,13 @@ def test_the_prefix_of_a_name_is_checked(pair: Pair, prefix: str) -> None:
         f"/apis/rbac.authorization.k8s.io/v1/namespaces/{pair.namespace}/roles": {},
     }
 
-    def shown(answer: Answer) -> list[tuple[str, str, str]]:
+    def outcome(answer: Answer) -> list[tuple[str, str, str]]:
         causes = answer.json().get("details", {}).get("causes", []) if answer.status >= 400 else []
         # The generated name differs.
-        return [(one["field"], one["reason"], one["message"].rpartition('": ')[2]) for one in causes]
+        return [(cause["field"], cause["reason"], cause["message"].rpartition('": ')[2]) for cause in causes]
 
     for path, more in bodies.items():
         for name in ({}, {"name": "fine"}):
             body = {"metadata": {"generateName": prefix, **name}, **more}
             ours, theirs = (api.post(path, body, dryRun="All") for api in (pair.ours, pair.theirs))
-            assert (path, ours.status, shown(ours)) == (path, theirs.status, shown(theirs))
+            assert (path, ours.status, outcome(ours)) == (path, theirs.status, outcome(theirs))

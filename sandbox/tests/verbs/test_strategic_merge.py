@@ -11,8 +11,8 @@ from tests.support.objects import config_map, container, core, service
 
 
 def containers(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = answer["spec"]["template"]["spec"]["containers"]
-    return found
+    merged: list[dict[str, Any]] = answer["spec"]["template"]["spec"]["containers"]
+    return merged
 
 
 def pod_patch(**spec: Any) -> dict[str, Any]:
@@ -29,10 +29,10 @@ def test_strategic_merge_matches_items_by_key(api: Api, deploy: str) -> None:
     assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [a, b]
     order = [{"name": name} for name in "bca"]
     patch = pod_patch(**{"containers": [container("c", "c:1")], "$setElementOrder/containers": order})
-    found = containers(api.patch(deploy, patch, STRATEGIC).expect(200))
-    assert (found[0], found[1]["name"], found[1]["image"], found[2:]) == (b, "c", "c:1", [a])
+    merged = containers(api.patch(deploy, patch, STRATEGIC).expect(200))
+    assert (merged[0], merged[1]["name"], merged[1]["image"], merged[2:]) == (b, "c", "c:1", [a])
     patch = pod_patch(containers=[{"name": "a", "$patch": "delete"}])
-    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [b, found[1]]
+    assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [b, merged[1]]
     patch = pod_patch(containers=[{"name": "c", "$patch": "delete"}])
     assert containers(api.patch(deploy, patch, STRATEGIC).expect(200)) == [b]
 
@@ -74,10 +74,10 @@ def test_strategic_merge_below_containers(api: Api, deploy: str) -> None:
     assert spec["tolerations"] == [{"key": "t2", "operator": "Exists"}]
     mounts = [{"mountPath": "/v", "readOnly": True}]
     patch = pod_patch(containers=[{"name": "a", "env": [{"name": "y", "value": "9"}], "volumeMounts": mounts}])
-    found = containers(api.patch(deploy, patch, STRATEGIC).expect(200))[0]
-    assert [(item["name"], item["value"]) for item in found["env"]] == [("x", "1"), ("y", "9")]
+    merged = containers(api.patch(deploy, patch, STRATEGIC).expect(200))[0]
+    assert [(item["name"], item["value"]) for item in merged["env"]] == [("x", "1"), ("y", "9")]
     read_only = {"name": "v", "mountPath": "/v", "readOnly": True}
-    assert found["volumeMounts"] == [read_only, {"name": "v", "mountPath": "/w"}]
+    assert merged["volumeMounts"] == [read_only, {"name": "v", "mountPath": "/w"}]
 
 
 def test_strategic_merge_needs_the_merge_key(api: Api, deploy: str) -> None:

@@ -41,9 +41,9 @@ def test_pods_as_a_table(api: Api, ns: str) -> None:
         (row,) = api.get(core(ns, "pods"), TABLE, includeObject=include).expect(200)["rows"]
         assert row.get("object") == wanted
     api.get(core(ns, "pods"), TABLE, includeObject="Foo").fails(400)
-    one = api.get(core(ns, "pods", "p"), TABLE).expect(200)
-    assert len(one["rows"]) == 1
-    assert one["metadata"]["resourceVersion"]
+    single = api.get(core(ns, "pods", "p"), TABLE).expect(200)
+    assert len(single["rows"]) == 1
+    assert single["metadata"]["resourceVersion"]
 
 
 @pytest.mark.behaviour("sandbox/TB-04")
@@ -75,7 +75,7 @@ def test_custom_columns(api: Api, ns: str, make_crd: Callable[..., Crd]) -> None
 def test_built_in_tables(api: Api, ns: str) -> None:
     role = {"metadata": {"name": "r"}, "rules": []}
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles"
-    made: list[tuple[str, dict[str, Any] | None, str]] = [
+    cases: list[tuple[str, dict[str, Any] | None, str]] = [
         (core(ns, "services"), service(), "Name Type Cluster-IP External-IP Port(s) Age"),
         (apps(ns, "deployments"), deployment(), "Name Ready Up-to-date Available Age"),
         (core(ns, "secrets"), {"metadata": {"name": "s"}}, "Name Type Data Age"),
@@ -91,7 +91,7 @@ def test_built_in_tables(api: Api, ns: str) -> None:
         ("/api/v1/namespaces", None, "Name Status Age"),
         ("/api/v1/nodes", None, "Name Status Roles Age Version"),
     ]
-    for path, body, wanted in made:
+    for path, body, wanted in cases:
         if body is not None:
             api.post(path, body).expect(201)
         table = api.get(path, TABLE).expect(200)
@@ -278,8 +278,8 @@ def test_reviews(api: Api) -> None:
     base = "/apis/authorization.k8s.io/v1"
     spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
     assert api.post(f"{base}/selfsubjectaccessreviews", {"spec": spec}).expect(201)["status"]["allowed"] is True
-    found = api.post(f"{base}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}).expect(201)["status"]
-    assert found.keys() >= {"resourceRules", "nonResourceRules", "incomplete"}
+    status = api.post(f"{base}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}).expect(201)["status"]
+    assert status.keys() >= {"resourceRules", "nonResourceRules", "incomplete"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     assert api.post(path, {}).expect(201)["status"]["userInfo"]["username"]
     answer = api.post(path, {}, headers={"Impersonate-User": "alice"})

@@ -161,9 +161,9 @@ def test_no_update_is_lost(api: Api, ns: str, widgets: Crd) -> None:
     def increment() -> None:
         status = 409
         while status == 409:
-            found = api.get(path).expect(200)
-            found["spec"]["size"] += 1
-            status = api.put(path, found).status
+            obj = api.get(path).expect(200)
+            obj["spec"]["size"] += 1
+            status = api.put(path, obj).status
             answers.add(status)
 
     threads = [threading.Thread(target=increment) for _ in range(20)]
@@ -172,8 +172,8 @@ def test_no_update_is_lost(api: Api, ns: str, widgets: Crd) -> None:
     for thread in threads:
         thread.join()
     assert answers <= {200, 409}
-    found = api.get(path).expect(200)
-    assert (found["spec"]["size"], found["metadata"]["generation"]) == (20, 21)
+    obj = api.get(path).expect(200)
+    assert (obj["spec"]["size"], obj["metadata"]["generation"]) == (20, 21)
 
 
 @pytest.mark.behaviour("sandbox/UP-17")
@@ -221,17 +221,20 @@ def test_conditions_are_merged_by_type(api: Api, ns: str) -> None:
     path = apps(ns, "deployments", "d") + "/status"
     for kind, status in (("Available", "False"), ("Progressing", "True"), ("Available", "True")):
         patch = {"status": {"conditions": [{"type": kind, "status": status}]}}
-        found = api.patch(path, patch, STRATEGIC).expect(200)["status"]["conditions"]
-    assert sorted((item["type"], item["status"]) for item in found) == [("Available", "True"), ("Progressing", "True")]
+        conditions = api.patch(path, patch, STRATEGIC).expect(200)["status"]["conditions"]
+    assert sorted((item["type"], item["status"]) for item in conditions) == [
+        ("Available", "True"),
+        ("Progressing", "True"),
+    ]
 
 
 @pytest.mark.behaviour("sandbox/ST-06")
 def test_a_pods_spec_is_not_written_through_status(api: Api, ns: str) -> None:
     api.post(core(ns, "pods"), pod()).expect(201)
     patch = {"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
-    found = api.patch(core(ns, "pods", "p") + "/status", patch).expect(200)
-    assert found["status"]["phase"] == "Running"
-    assert "nodeName" not in found["spec"]
+    stored = api.patch(core(ns, "pods", "p") + "/status", patch).expect(200)
+    assert stored["status"]["phase"] == "Running"
+    assert "nodeName" not in stored["spec"]
 
 
 @pytest.mark.behaviour("sandbox/SC-01")
@@ -247,11 +250,11 @@ def test_scale_shows_and_writes_replicas(api: Api, ns: str) -> None:
     same = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     assert scale["metadata"] == {key: parent["metadata"][key] for key in same}
     scale = api.patch(path + "/scale", {"spec": {"replicas": 3}}).expect(200)
-    found = api.get(path).json()
+    obj = api.get(path).json()
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 3})
-    assert scale["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-    assert found["spec"]["replicas"] == 3
-    assert found["metadata"]["generation"] == parent["metadata"]["generation"] + 1
+    assert scale["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]
+    assert obj["spec"]["replicas"] == 3
+    assert obj["metadata"]["generation"] == parent["metadata"]["generation"] + 1
     api.get(apps(ns, "deployments", "none") + "/scale").fails(404)
 
 
@@ -265,8 +268,8 @@ def test_scale_is_put(api: Api, ns: str) -> None:
     api.put(f"{path}/r/scale", {**scale, "spec": {"replicas": 3}}).fails(409, "Conflict")
     negative = {**changed(scale, resourceVersion=""), "spec": {"replicas": -1}}
     api.put(f"{path}/r/scale", negative).fails(422, "Invalid", "spec.replicas")
-    found = api.get(f"{path}/r").expect(200)
-    assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (2, 2)
+    obj = api.get(f"{path}/r").expect(200)
+    assert (obj["spec"]["replicas"], obj["metadata"]["generation"]) == (2, 2)
     assert api.put(f"{path}/r/scale", changed(scale, resourceVersion="")).expect(200)["spec"].get("replicas", 0) == 0
 
 
@@ -277,8 +280,8 @@ def test_a_crd_names_the_paths_of_its_replicas(api: Api, ns: str, make_crd: Call
     api.post(crd.path(ns), crd.obj(size=2)).expect(201)
     path = crd.path(ns, "a")
     api.patch(path + "/status", {"status": {"n": 1, "sel": "a=b"}}).expect(200)
-    found = api.get(path + "/scale").expect(200)
-    assert (found["spec"], found["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
+    obj = api.get(path + "/scale").expect(200)
+    assert (obj["spec"], obj["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
     replicas = [{"op": "replace", "path": "/spec/replicas", "value": 5}]
     assert api.patch(path + "/scale", replicas, JSON_PATCH).expect(200)["spec"] == {"replicas": 5}
     assert api.get(path).json()["spec"]["size"] == 5

@@ -95,16 +95,16 @@ def test_a_watch_resumes_from_its_version(api: Api, ns: str, widgets: Crd) -> No
     versions = [api.patch(path, {"spec": {"size": n}}).expect(200)["metadata"]["resourceVersion"] for n in range(3)]
     watch = api.watch(widgets.path(ns), resourceVersion=versions[1])
     later = api.post(widgets.path(ns), widgets.obj("b")).expect(201)
-    found = [event["object"]["metadata"]["resourceVersion"] for event in watch.take(2)]
-    assert found == [versions[2], later["metadata"]["resourceVersion"]]
+    resource_versions = [event["object"]["metadata"]["resourceVersion"] for event in watch.take(2)]
+    assert resource_versions == [versions[2], later["metadata"]["resourceVersion"]]
 
 
 @pytest.mark.behaviour("sandbox/WA-09")
 def test_a_watch_of_one_namespace_or_of_all(api: Api, ns: str, widgets: Crd) -> None:
-    one, both = api.watch(widgets.path(ns)), api.watch(f"/apis/{widgets.group}/v1/widgets")
+    narrow, both = api.watch(widgets.path(ns)), api.watch(f"/apis/{widgets.group}/v1/widgets")
     for namespace, name in (("default", "x"), (ns, "y")):
         api.post(widgets.path(namespace), widgets.obj(name)).expect(201)
-    assert one.next()["object"]["metadata"]["name"] == "y"
+    assert narrow.next()["object"]["metadata"]["name"] == "y"
     assert [event["object"]["metadata"]["name"] for event in both.take(2)] == ["x", "y"]
 
 
@@ -135,14 +135,14 @@ def test_removing_the_last_finalizer_sends_one_deletion(api: Api, ns: str, widge
 @pytest.mark.behaviour("sandbox/WA-12")
 @pytest.mark.behaviour("sandbox/WA-27")
 def test_unchanged_objects_and_dry_runs_send_no_events(api: Api, ns: str, widgets: Crd) -> None:
-    found = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
-    watch = api.watch(widgets.path(ns), resourceVersion=found["metadata"]["resourceVersion"])
+    obj = api.post(widgets.path(ns), widgets.obj(size=1)).expect(201)
+    watch = api.watch(widgets.path(ns), resourceVersion=obj["metadata"]["resourceVersion"])
     path = widgets.path(ns, "a")
-    api.put(path, found).expect(200)
-    api.put(path, {**found, "spec": {"size": 6}}, dryRun="All").expect(200)
+    api.put(path, obj).expect(200)
+    api.put(path, {**obj, "spec": {"size": 6}}, dryRun="All").expect(200)
     api.patch(path, {"spec": {"size": 7}}, dryRun="All").expect(200)
     api.apply(path, widgets.obj(color="red"), "m", dryRun="All").expect(200)
-    api.put(f"{path}/status", {**found, "status": {"x": 1}}, dryRun="All").expect(200)
+    api.put(f"{path}/status", {**obj, "status": {"x": 1}}, dryRun="All").expect(200)
     api.post(widgets.path(ns), widgets.obj("b"), dryRun="All").expect(201)
     api.delete(path, dryRun="All").expect(200)
     api.delete(widgets.path(ns), dryRun="All").expect(200)
@@ -257,8 +257,8 @@ def test_a_watch_ends_with_its_crd(api: Api, ns: str, widgets: Crd) -> None:
     watch = api.watch(widgets.path(ns), resourceVersion=api.revision(widgets.path(ns)))
     api.delete(widgets.url).expect(200)
     events = watch.rest()
-    found = [(event["type"], event["object"]["metadata"]["name"]) for event in events]
-    assert sorted(found) == [("DELETED", "a"), ("DELETED", "b")]
+    steps = [(event["type"], event["object"]["metadata"]["name"]) for event in events]
+    assert sorted(steps) == [("DELETED", "a"), ("DELETED", "b")]
 
 
 @pytest.mark.behaviour("sandbox/WA-24")
