@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.controller.context import current
 from ctrlhost.duration import Duration
 
 if TYPE_CHECKING:
     from ctrlhost.duration import DurationLike
 
-#: The host's first and longest delay, in seconds.
+#: The host's first and longest delay, in seconds: a short first one is for races with the cache.
 FIRST, MAX = 0.005, 1000.0
+#: The host's first delay after a run of more than so many seconds, which has waited for something else.
+SLOW_FIRST, SLOW = 0.1, 0.01
 #: The largest part of a delay that is added to it at random.
 JITTER = 0.2
 
@@ -28,10 +31,10 @@ class Backoff:
         raise ConnectionError("no answer")
     ```
 
-    The delay after the first failure is `first`, by default the host's. After each further one it is `factor` times as
-    long, at most `max`. Up to the part `jitter` of it is added at random, so that keys that failed together are not
-    retried together. A run that does not fail starts it over. The operator's `base_delay` and `max_delay` replace
-    `first` and `max`.
+    The delay after the first failure is `first`, by default 5 ms, or 100 ms if the run took more than 10 ms. After
+    each further one it is `factor` times as long, at most `max`. Up to the part `jitter` of it is added at random, so
+    that keys that failed together are not retried together. A run that does not fail starts it over. The operator's
+    `base_delay` and `max_delay` replace `first` and `max`.
 
     Durations are texts such as `"30s"`, or seconds. Raises ValueError for one that is not positive, a factor below 1, a
     jitter that is not from 0 to 1, and a `max` below `first`; TypeError for other types.
@@ -61,9 +64,9 @@ class Backoff:
         for name, value in (("first", shortest), ("factor", factor), ("max", longest), ("jitter", jitter)):
             object.__setattr__(self, name, value)
 
-    def delay(self, failures: int) -> float:
-        """Return the seconds after so many failures in a row, without the jitter."""
-        first = FIRST if self.first is None else self.first
+    def delay(self, failures: int, run_seconds: float = 0.0) -> float:
+        """Return the seconds after so many failures in a row, without the jitter; the last run took `run_seconds`."""
+        first = self.first or (SLOW_FIRST if run_seconds > SLOW else FIRST)
         try:
             return min(first * self.factor ** (failures - 1), self.max)
         except OverflowError:
@@ -78,7 +81,10 @@ class Backoff:
 
 
 class BackoffLimiter:
-    """A rate limiter of a queue by a `Backoff`. A key has one worker at a time; different keys may have any thread."""
+    """A rate limiter of a queue by a `Backoff`, asked at the end of a run.
+
+    A key has one worker at a time; different keys may have any thread.
+    """
 
     def __init__(self, backoff: Backoff) -> None:
         """Start without failures."""
@@ -88,7 +94,9 @@ class BackoffLimiter:
     def when(self, key: Any) -> float:
         """Count a failure, and return the seconds until the next run of its key."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return self._backoff.delay(failures)
+        run = current.get()
+        started = None if run is None else run.started
+        return self._backoff.delay(failures, 0.0 if run is None or started is None else run.clock.now() - started)
 
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +62,17 @@ class HostHandler(logging.Handler):
 
     def _log(self, record: logging.LogRecord) -> bool:
         plugin, about = self._plugin_of(record)
+        kind = None
         if plugin != HOST:
-            if not about and not self._sampler.admits(plugin, record.levelno, _kind_of(record), _subject_of(record)):
+            kind = None if about else _kind_of(record)
+            if not about and not self._sampler.admits(plugin, record.levelno, kind, _subject_of(record)):
                 return False
             if not hasattr(record, "plugin"):
                 record.plugin = plugin
         if record.levelno >= logging.ERROR:
             _add_error(record)
+        if kind is not None and record.exc_info and not self._sampler.traces(plugin, kind):
+            record = _without_traceback(record)
         try:
             line = self.format(record)
         except Exception as error:  # noqa: BLE001 - an object of a plugin may raise anything while it is formatted
@@ -123,6 +128,13 @@ def _unformatted(record: logging.LogRecord, error: Exception) -> logging.LogReco
     place = f"{record.filename}:{record.lineno}"
     message = f"a log line of {record.name} at {place} cannot be formatted: {type(error).__name__}"
     return host_record(record.levelno, message, place=place, plugin=getattr(record, "plugin", HOST))
+
+
+def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
+    """Return a record without its traceback; other handlers get the record itself."""
+    record = copy.copy(record)
+    record.exc_info = record.exc_text = None
+    return record
 
 
 def _kind_of(record: logging.LogRecord) -> Kind | None:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: The lines of one kind of error that are logged in full.
+#: The lines of one kind of error that are logged.
 FULL = 10
 #: Seconds between two summaries of one kind of error.
 SUMMARY_AFTER = 10.0
+#: Seconds between two tracebacks of one kind of error.
+TRACE_AFTER = 60.0
 #: After this many seconds without a line, a kind of error is new again.
 _FORGET_AFTER = 600.0
 #: The kinds of errors that are remembered per plugin.
@@ -54,6 +56,8 @@ class _Seen:
     due: float = 0.0
     level: int = 0
     subject: Any = None
+    #: When the last line with a traceback was logged.
+    traced: float = -TRACE_AFTER
 
 
 class _Plugin:
@@ -80,7 +84,8 @@ class _Plugin:
 class LogSampler:
     """Decides which lines of plugins are logged. Methods may be called from any thread, and call no plugin's code.
 
-    The first lines of each kind of error are logged in full, later ones become one summary each 10 seconds.
+    The first lines of each kind of error are logged, one a minute with its traceback; later ones become one summary
+    each 10 seconds.
     """
 
     def __init__(self, log_lines: Callable[[str], float], clock: Callable[[], float] = time.monotonic) -> None:
@@ -106,6 +111,19 @@ class LogSampler:
             if not state.take(now):
                 self._dropped[plugin, "rate"] += 1
                 return False
+            return True
+
+    def traces(self, plugin: str, kind: Kind) -> bool:
+        """Return whether a line that was admitted has its traceback: the first one of its kind in a minute has."""
+        with self._lock:
+            now = self._clock()
+            state = self._plugins.get(plugin)
+            seen = None if state is None else state.kinds.get(kind)
+            if seen is None:
+                return True
+            if now - seen.traced < TRACE_AFTER:
+                return False
+            seen.traced = now
             return True
 
     def _is_new(self, plugin: str, state: _Plugin, kind: Kind, level: int, subject: Any, now: float) -> bool:

@@ -15,9 +15,10 @@ from ctrlhost.testing import ManualClock
 from tests.support.controllers import WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.behaviour("findings3/NA4")
+behaviour = pytest.mark.behaviour
 
 
+@behaviour("findings3/NA4")
 @pytest.mark.parametrize(
     ("backoff", "delays"),
     [
@@ -36,10 +37,12 @@ def test_the_delay_grows_by_the_factor_up_to_the_longest(backoff: ctrlhost.Backo
     assert limiter.when("a") == delays[0]
 
 
+@behaviour("findings3/NA4")
 def test_no_number_of_failures_is_too_large() -> None:
     assert ctrlhost.Backoff(factor=1e300).delay(1_000_000) == 1000
 
 
+@behaviour("findings3/NA4")
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 1.0])
 def test_the_jitter_is_the_largest_part_that_is_added(jitter: float) -> None:
     backoff = ctrlhost.Backoff(first=1, jitter=jitter)
@@ -47,6 +50,7 @@ def test_the_jitter_is_the_largest_part_that_is_added(jitter: float) -> None:
     assert limiter.when("a") == pytest.approx(1 + jitter)
 
 
+@behaviour("findings3/NA4")
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -68,6 +72,7 @@ def test_a_back_off_that_makes_no_sense_is_refused(arguments: dict[str, Any], er
         ctrlhost.Backoff(**arguments)
 
 
+@behaviour("findings3/NA4")
 @pytest.mark.parametrize(
     ("overrides", "delays"),
     [
@@ -87,6 +92,48 @@ def test_the_operator_overrides_the_delays_and_the_plugins_factor_stays(
     bench.overrides["demo/pods"] = type("Overrides", (), {name: overrides.get(name) for name in names})
     retry = ctrlhost.Backoff(first="1s", factor=3, max="10s")
     controller = bench.controller(Script(*[ValueError()] * len(delays)), retry=retry)
+    controller.queue.add(WEB)
+    for failures, delay in enumerate(delays, start=1):
+        eventually(lambda failures=failures: bench.results() == {"error": failures} and idle(controller))
+        (item,) = controller.queue.snapshot().delayed
+        assert item.due_in == pytest.approx(delay)
+        manual_clock.advance(item.due_in)
+
+
+class Slow(Script):
+    """A reconciler whose runs take some time of a manual clock, and fail."""
+
+    def __init__(self, clock: ManualClock, *seconds: float) -> None:
+        super().__init__(*[ValueError() for _ in seconds])
+        self._clock = clock
+        self._seconds = list(seconds)
+
+    def __call__(self, ctx: Any, request: Any) -> Any:
+        self._clock.advance(self._seconds.pop(0))
+        return super().__call__(ctx, request)
+
+
+class AsyncSlow(Slow):
+    """The same as an `async def`."""
+
+    async def __call__(self, ctx: Any, request: Any) -> Any:
+        return super().__call__(ctx, request)
+
+
+@behaviour("findings3/NA5")
+@pytest.mark.parametrize("kind", [Slow, AsyncSlow])
+@pytest.mark.parametrize(
+    ("retry", "delays"),
+    [
+        (None, [0.1, 0.2, 0.02, 0.8, 0.08]),
+        (ctrlhost.Backoff(max="500ms"), [0.1, 0.2, 0.02, 0.5, 0.08]),
+        (ctrlhost.Backoff(first="10ms"), [0.01, 0.02, 0.04, 0.08, 0.16]),
+    ],
+)
+def test_the_first_delay_is_longer_after_a_run_that_took_long_unless_the_author_sets_it(
+    bench: Bench, manual_clock: ManualClock, kind: type[Slow], retry: ctrlhost.Backoff | None, delays: list[float]
+) -> None:
+    controller = bench.controller(kind(manual_clock, 10, 0.0101, 0.01, 0.02, 0), retry=retry)
     controller.queue.add(WEB)
     for failures, delay in enumerate(delays, start=1):
         eventually(lambda failures=failures: bench.results() == {"error": failures} and idle(controller))

@@ -55,7 +55,8 @@ def summed(lines: list[dict]) -> int:
 
 @pytest.mark.behaviour("supervision/BU7")
 @pytest.mark.parametrize("equal", [True, False], ids=["equal messages", "other messages"])
-def test_repeated_errors_are_logged_in_full_ten_times_and_then_summed_up(log, bench, equal):
+@pytest.mark.behaviour("findings3/NA5")
+def test_repeated_errors_are_logged_ten_times_one_with_its_traceback_and_then_summed_up(log, bench, equal):
     def reconcile(ctx, request):
         raise KeyError("name" if equal else request.name)
 
@@ -65,7 +66,8 @@ def test_repeated_errors_are_logged_in_full_ten_times_and_then_summed_up(log, be
     eventually(lambda: bench.results().get("error") == 10_000, timeout=120)
     lines = log.lines
     assert len(lines) == 10
-    assert all("KeyError" in line["exception"] for line in lines)
+    assert "KeyError" in lines[0]["exception"]
+    assert not any("exception" in line for line in lines[1:])
     (place,) = {line["place"] for line in lines}
     assert place.startswith("test_log_sampling.py:")
     assert {(line["error"], line["plugin"], line["controller"]) for line in lines} == {
@@ -106,6 +108,53 @@ def test_twenty_thousand_failing_keys_fill_no_log(log, bench):
     eventually(lambda: any("more like it" in line["msg"] for line in log.lines))
     assert 20_000 < bench.results()["error"] <= 20_500
     assert len(log.stream.getvalue().encode()) <= 200_000
+
+
+@pytest.mark.behaviour("findings3/NA5")
+def test_a_traceback_of_each_error_and_place_is_logged_once_a_minute(log, bench, caplog):
+    def fail(ctx, request):
+        if request.name == "caught":
+            try:
+                raise KeyError(request.namespace)
+            except KeyError:
+                ctx.log.exception("caught")
+        elif request.name == "panic":
+            raise SystemExit(3)
+        elif request.name == "elsewhere":
+            int(request.namespace)
+        else:
+            raise ValueError(request.namespace)
+
+    class Limiter:
+        def when(self, key):
+            if key.name == "limiter":
+                raise IndexError("no delay")
+            return 5.0
+
+        def forget(self, key):
+            """Forget nothing."""
+
+        def num_requeues(self, key):
+            return 0
+
+    log.configure("demo")
+    controller = bench.controller(fail, rate_limiter=Limiter())
+    kinds = ("caught", "panic", "elsewhere", "here", "limiter")
+    for minute in range(2):
+        for number in range(2):
+            controller.queue.add_many([Request(name, f"{minute}-{number}") for name in kinds])
+        eventually(lambda minute=minute: controller.status().runs == 11 * minute + 10 and idle(controller))
+        log.clock.advance(59)
+        controller.queue.add(Request("here", f"{minute}-late"))
+        eventually(lambda minute=minute: controller.status().runs == 11 * minute + 11 and idle(controller))
+        log.clock.advance(1)
+    lines = [line for line in log.lines if line["level"] == "error"]
+    traced = [line["error"] for line in lines if "exception" in line]
+    # `here` and `limiter` fail at one line; the limiter itself at another one.
+    assert sorted(traced) == sorted(["KeyError", "SystemExit", "ValueError", "ValueError", "IndexError"] * 2)
+    assert {line["error"] for line in lines if "exception" not in line} == set(traced)
+    # Handlers of others get every traceback.
+    assert all(record.exc_info for record in caplog.records if record.levelname == "ERROR")
 
 
 @pytest.mark.behaviour("supervision/BU7")
