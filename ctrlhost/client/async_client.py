@@ -7,7 +7,8 @@ import functools
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ctrlhost.client.client import Client
-from ctrlhost.transport.steps import carry_out_async, do_async, steps_of
+from ctrlhost.transport.steps import Send, carry_out_async, do_async, steps_of
+from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from ctrlhost.transport.interface import Response
-    from ctrlhost.transport.steps import Pause, Send, Steps
+    from ctrlhost.transport.steps import Pause, Steps
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,6 +52,9 @@ async def to_its_end(steps: Steps[_R]) -> _R:
     async def do(step: Send | Pause) -> Response | None:
         if cancelled:
             raise asyncio.CancelledError
+        if isinstance(step, Send) and isinstance(step.transport, WrappedTransport):
+            # Its steps may wait before they send.
+            return await carry_out_async(step.transport.steps(step.request), do)
         return await do_async(step)
 
     task = asyncio.ensure_future(carry_out_async(steps, do))
@@ -75,7 +79,7 @@ class AsyncClient:
     """The verbs of a `Client` for `async def` reconcilers; safe to use from several event loops.
 
     No call blocks the loop or needs a thread. Cancelling a read drops its connection; cancelling a write ends only the
-    wait: the server may still execute it.
+    wait: the server may still execute it. A reconcile ends after the writes that it has cancelled.
     """
 
     def __init__(self, client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
     from ctrlhost.client.budget import Budget
+    from ctrlhost.client.in_flight import InFlight
     from ctrlhost.transport.interface import HttpRequest, Permit, Response, Stream, Transport
 
 #: Reviews are POSTed, but write nothing.
@@ -24,21 +26,31 @@ def reads_only(request: HttpRequest) -> bool:
 class GovernedTransport(WrappedTransport):
     """A transport whose requests wait for a budget first, and ask a permit last. Streams are only permitted."""
 
-    def __init__(self, transport: Transport, budget: Budget | None, reads: Permit, writes: Permit) -> None:
-        """Send through `transport`; `reads` permits GET and reviews, `writes` all others."""
+    def __init__(
+        self,
+        transport: Transport,
+        budget: Budget | None,
+        reads: Permit,
+        writes: Permit,
+        in_flight: InFlight | None = None,
+    ) -> None:
+        """Send through `transport`; `reads` permits GET and reviews, `writes` all others, which `in_flight` counts."""
         super().__init__(transport)
         self._budget = budget
         self._reads = reads
         self._writes = writes
+        self._in_flight = in_flight
 
     def steps(self, request: HttpRequest) -> Steps[Response]:
         """Return the response. Raises what the permits raise; ValueError if the request has one already."""
         if request.permit is not None:
             raise ValueError("the requests of a plugin have a permit already")
-        permit, timeout = self._reads if reads_only(request) else self._writes, request.timeout
+        reads, timeout = reads_only(request), request.timeout
         if self._budget is not None:
             timeout = yield from self._budget.turn(timeout, request.what)
-        response: Response = yield Send(self.transport, replace(request, timeout=timeout, permit=permit))
+        permit = self._reads if reads else self._writes
+        with nullcontext() if reads or self._in_flight is None else self._in_flight.write():
+            response: Response = yield Send(self.transport, replace(request, timeout=timeout, permit=permit))
         return response
 
     def open(self, request: HttpRequest) -> Stream:

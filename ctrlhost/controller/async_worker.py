@@ -129,13 +129,15 @@ class AsyncWorkers:
         run.thread = threading.get_ident()
         started = now()
         context.request, context.started, context.number = key, started, context.number + 1
-        context.priority = priority
+        context.priority, in_flight = priority, context.in_flight
         counts.active += 1
         if timeout is not None:
             self._scope.watchdog.notify()
         ending: tuple[str, ...] = ()
         try:
             ending = await self._reconcile_one(run, key)
+            # The next run of the key writes after the cancelled writes of this one.
+            await in_flight.ended()
         finally:
             seconds = now() - started
             self._scope.history.runs.append((key, started, seconds, context.worker, context.number, *ending))

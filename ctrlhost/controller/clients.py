@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from ctrlhost.client.budget import Budget
 from ctrlhost.client.governed import GovernedTransport
-from ctrlhost.coordination.writes import Permit, Refusals, Writes
+from ctrlhost.coordination.writes import Permit, Refusals, UntilFence, Writes
 from ctrlhost.own_writes.client import WritingClient
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.term import Tenure
     from ctrlhost.own_writes.overlay import OwnWrites
     from ctrlhost.own_writes.self_events import SelfEvents
-    from ctrlhost.transport.interface import Permit as SendPermit
 
 #: The permit of the work that runs in this thread or task, if that needs leadership.
 working: ContextVar[Permit | None] = ContextVar("ctrlhost_working", default=None)
@@ -104,9 +103,9 @@ class PluginClients:
         """Return the permit of a term, by default of the current or last one."""
         return Permit(self.writes, self._tenure.current.number if term is None else term)
 
-    def with_permit(self, permit: SendPermit, self_events: SelfEvents | None = None) -> Client:
+    def with_permit(self, permit: Permit | UntilFence, self_events: SelfEvents | None = None) -> Client:
         """Return a client whose writes need `permit` last, and are reported to `self_events`."""
-        transport = GovernedTransport(self._client.transport, self._budget, self.writes.read, permit)
+        transport = GovernedTransport(self._client.transport, self._budget, self.writes.read, permit, permit.in_flight)
         if self._client.dry_run:
             # No cache will show a write that has no effect.
             return self._client.derive(transport=transport)

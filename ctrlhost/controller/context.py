@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from ctrlhost.coordination.writes import UntilFence
 from ctrlhost.errors import PluginError, UndeclaredRead
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import AsyncClient, Client
+    from ctrlhost.client.in_flight import InFlight
     from ctrlhost.controller.caches import Cache
     from ctrlhost.controller.clients import PluginClients
     from ctrlhost.controller.declared import Declared
@@ -91,6 +93,7 @@ class Context(Parameters[K, S]):
         "clock",
         "declared",
         "events",
+        "in_flight",
         "log",
         "number",
         "permit",
@@ -107,12 +110,16 @@ class Context(Parameters[K, S]):
         self.term: int | None = None
         #: What the writes of the run ask; None in a controller that does not need leadership.
         self.permit: Permit | None = None
+        #: The writes of the worker's runs; a run ends after its own.
+        self.in_flight: InFlight
         self.client: Client
         self._async_client: AsyncClient | None = None
         if scope.needs_leader:
             self.enter(scope.plugin.services.candidacy.tenure.current.number)
         else:
-            self.client = scope.clients.with_permit(scope.clients.writes.write, scope.self_events)
+            permit = UntilFence(scope.clients.writes, counts=True)
+            self.in_flight = permit.in_flight
+            self.client = scope.clients.with_permit(permit, scope.self_events)
         self.clock = scope.plugin.services.clock
         self.events = scope.events
         self.log = scope.log
@@ -167,6 +174,7 @@ class Context(Parameters[K, S]):
         """Write in this term from now on; called by the worker between runs."""
         clients = self._scope.clients
         self.term, self.permit = term, clients.permit(term)
+        self.in_flight = self.permit.in_flight
         self.client = clients.with_permit(self.permit, self._scope.self_events)
         self._async_client = None
 

@@ -197,6 +197,9 @@ class Worker:
                     counts.successes += 1
                 else:
                     ending = results.ended(key, context.priority, result, counts)
+            if context.in_flight.writes:
+                # Of threads that the run has left.
+                context.in_flight.wait()
             ended = now()
             seconds = ended - started
             run = (key, started, seconds, context.worker, context.number)

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost._core import Fence, Gate
+from ctrlhost.client.in_flight import InFlight
 from ctrlhost.errors import NotLeading, PluginRestarted
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Writes:
         self.plugin = plugin
         self.tenure = tenure
         self.fenced = Fence()
+        self.in_flight = InFlight()
         #: Permits a read: any, until the fence.
         self.read = UntilFence(self, counts=False)
         #: Permits a write of every replica: any, until the fence.
@@ -95,12 +97,13 @@ class Writes:
 class UntilFence:
     """Permits everything until the fence; refused writes are counted."""
 
-    __slots__ = ("_counts", "gate", "writes")
+    __slots__ = ("_counts", "gate", "in_flight", "writes")
 
     def __init__(self, writes: Writes, *, counts: bool) -> None:
         """Bind to a plugin context; `counts` for writes."""
         self.writes = writes
         self.gate = Gate(writes.fenced)
+        self.in_flight = InFlight(writes.in_flight)
         self._counts = counts
 
     def __call__(self) -> None:
@@ -116,13 +119,14 @@ class UntilFence:
 class Permit:
     """Permits the writes of one term, or with `term` None those of any term."""
 
-    __slots__ = ("gate", "term", "writes")
+    __slots__ = ("gate", "in_flight", "term", "writes")
 
     def __init__(self, writes: Writes, term: int | None = None) -> None:
         """Bind to the number of a term."""
         self.writes = writes
         self.term = term
         self.gate = Gate(writes.fenced, writes.tenure, term)
+        self.in_flight = InFlight(writes.in_flight)
 
     def __call__(self) -> None:
         """Raise NotLeading or PluginRestarted if no write may be sent now."""

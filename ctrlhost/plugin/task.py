@@ -162,6 +162,8 @@ class Task:
             log.error("task %s failed: %s", self.name, self.error, exc_info=error)
             return False
         finally:
+            if permit is not None:
+                permit.in_flight.wait()
             entry.end()
             entry.close()
         self.error = None

@@ -351,6 +351,7 @@ class Attempt:
             self.thread.is_alive()
             or any(controller.has_threads for controller in self.controllers)
             or any(task.running for task in tasks)
+            or bool(self.context and self.context.scope.clients.writes.in_flight.writes)
         )
 
     def drain(self, deadline: float) -> bool:
@@ -373,6 +374,11 @@ class Attempt:
                     log.error("task %s did not stop in time; abandoned", task.name)
             if not self.context.clean_up(max(_LEAST_CLEANUP, deadline - time.monotonic())):
                 drained = False
+            in_flight = self.context.scope.clients.writes.in_flight
+            if not in_flight.wait(max(0.0, deadline - time.monotonic())):
+                drained = False
+                count = len(in_flight.writes)
+                log.error("plugin %s: writes without an answer at the end: %d", self.owner.name, count)
             self.owner.closed()
             self.context.close()
         if self.thread.ident is not None and self.thread is not threading.current_thread():

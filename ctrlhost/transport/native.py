@@ -155,7 +155,7 @@ class NativeTransport(Transport):
         return Response(head.status, head.headers, head.body)
 
     async def send_async(self, request: HttpRequest) -> Response:
-        """Do `send` on an event loop. Cancelling a GET drops its connection; a write that was sent continues."""
+        """Do `send` on an event loop. Cancelling drops the connection: the outcome is then unknown."""
         head, _ = await carry_out_async(self._exchange(self._call(request)), self._do_async)
         return Response(head.status, head.headers, head.body)
 
@@ -235,8 +235,7 @@ class NativeTransport(Transport):
         try:
             response: HttpResponse = await awaited.future
         except asyncio.CancelledError:
-            if request.method == "GET":
-                cancel.cancel()
+            cancel.cancel()
             raise
         return response
 

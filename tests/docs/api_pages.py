@@ -55,7 +55,18 @@ _OF_THE_HOST = {
 #: For the host, or for the types that derive from these.
 INNER = {
     "Context": {
-        *("async_client", "declared", "end", "enter", "number", "of_run", "permit", "reconcile_id", "run_name"),
+        *(
+            "async_client",
+            "declared",
+            "end",
+            "enter",
+            "in_flight",
+            "number",
+            "of_run",
+            "permit",
+            "reconcile_id",
+            "run_name",
+        ),
         *("started", "term", "worker"),
     },
     "Client": {"of_account", "page_steps", "separate"},

@@ -43,6 +43,7 @@ OF_THE_WORKER = {
     "declared",
     "end",
     "enter",
+    "in_flight",
     "number",
     "of_run",
     "permit",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ctrlhost import AsyncClient
-from ctrlhost.client import Client
+from ctrlhost.client import Client, async_client
 from ctrlhost.client.budget import Budget
 from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.coordination.term import Tenure
@@ -105,6 +105,56 @@ def test_cancelling_a_write_neither_undoes_nor_repeats_it(server: StubApiServer,
     assert written == ["patch"]
     assert [request.method for request in server.requests] == ["PATCH"]
     assert server.connections == 1
+
+
+@behaviour("findings3/NC12")
+def test_a_write_that_is_cancelled_while_it_waits_for_the_budget_is_not_sent(
+    server: StubApiServer, client: Client
+) -> None:
+    server.on("PATCH", POD, Json(pod("a", 2)))
+    waits: list[float] = []
+    writes = Writes("demo", Tenure.endless(), Refusals())
+    permit = Permit(writes, 1)
+    transport = GovernedTransport(
+        client.transport, Budget(1.0, waits.append), writes.read, permit, in_flight=permit.in_flight
+    )
+    mine = AsyncClient(Client.over(transport))
+
+    async def run() -> None:
+        for _ in range(2):
+            await mine.patch("v1", "Pod", "a", "default", {})
+        call = asyncio.ensure_future(mine.patch("v1", "Pod", "a", "default", {}))
+        while not waits:
+            await asyncio.wait([call], timeout=0.01)
+        assert not writes.in_flight.writes
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert async_client._continuing
+        await asyncio.wait(async_client._continuing)
+
+    asyncio.run(run())
+    assert len(server.requests) == 2
+
+
+@behaviour("findings3/NC13")
+def test_the_end_of_a_loop_closes_the_connections_of_its_writes(server: StubApiServer, client: Client) -> None:
+    frames = Frames()
+    server.on("PATCH", POD, frames)
+    writes = Writes("demo", Tenure.endless(), Refusals())
+    permit = Permit(writes, 1)
+    transport = GovernedTransport(client.transport, None, writes.read, permit, in_flight=permit.in_flight)
+
+    async def run() -> None:
+        call = asyncio.ensure_future(AsyncClient(Client.over(transport)).patch("v1", "Pod", "a", "default", {}))
+        await until(frames.opened.is_set)
+        assert len(permit.in_flight.writes) == len(writes.in_flight.writes) == 1
+        call.cancel()
+
+    asyncio.run(run())
+    assert frames.closed.wait(20)
+    assert writes.in_flight.wait(20)
+    assert permit.in_flight.wait(0)
 
 
 def test_errors_and_retries_are_those_of_the_client(server: StubApiServer, client: Client) -> None:
