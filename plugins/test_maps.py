@@ -103,8 +103,8 @@ class Guarded:
     def __getattr__(self, name: str) -> Any:
         """Note the use and return the real attribute."""
         self._maps.note(name)
-        found = getattr(self._real, name)
-        return Guarded(found, self._maps) if name in ("lister", "indexer") else found
+        attribute = getattr(self._real, name)
+        return Guarded(attribute, self._maps) if name in ("lister", "indexer") else attribute
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> Maps:
         monkeypatch.setattr(
             ctrlhost.PluginContext,
             name,
-            lambda plugin, *given, w=wrapper, o=original, **more: w(o, plugin, *given, **more),
+            lambda plugin, *arguments, w=wrapper, o=original, **more: w(o, plugin, *arguments, **more),
         )
     return maps
 
@@ -160,7 +160,7 @@ def test_an_informer_that_a_map_reads_is_recorded(maps: Maps, ctrlhost_host: Any
         def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
             secrets = plugin.informer("v1", "Secret")
             source = ctrlhost.Watches(
-                "v1", "ConfigMap", map=lambda _: [ctrlhost.Request(one.name) for one in secrets.lister.list()]
+                "v1", "ConfigMap", map=lambda _: [ctrlhost.Request(secret.name) for secret in secrets.lister.list()]
             )
             plugin.add_controller("reading", lambda _ctx, _request: None, source)
 

@@ -66,14 +66,16 @@ class Replica:
 
     @property
     def _context(self) -> Any:
-        (runtime,) = (one for one in self.host.host.plugins if one.name == "bitcoin")
+        (runtime,) = (plugin for plugin in self.host.host.plugins if plugin.name == "bitcoin")
         assert runtime.context is not None, runtime
         return runtime.context
 
     def writes(self, *, events: bool = False) -> list[Sent]:
         """Return the writes of the plugin, oldest first; those of events only on request."""
-        found = [one for one in self.sent if one.method in _WRITES and not any(path in one.path for path in _OF_HOST)]
-        return [one for one in found if events or "/events" not in one.path]
+        writes = [
+            write for write in self.sent if write.method in _WRITES and not any(path in write.path for path in _OF_HOST)
+        ]
+        return [write for write in writes if events or "/events" not in write.path]
 
     def forget(self) -> None:
         self.sent.clear()
@@ -90,8 +92,8 @@ class Replica:
         return runs
 
     def metric(self, metric: str, **labels: str) -> float | None:
-        found: float | None = self._context.metrics.get_sample_value(metric, labels)
-        return found
+        value: float | None = self._context.metrics.get_sample_value(metric, labels)
+        return value
 
 
 class Cluster:
@@ -169,8 +171,8 @@ class Cluster:
     ) -> Any:
         data = {"BC_RPC_USER": user, "BC_RPC_PASSWORD": password}
         text = {key: value for key, value in data.items() if value is not None}
-        made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
-        return self.client.create({**made, "stringData": text})
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+        return self.client.create({**secret, "stringData": text})
 
     def net(self, nodes: Any = 4, *, name: str = NAME, namespace: str = "test", **spec: Any) -> Any:
         spec = {"nodes": nodes, "secret": SECRET_NAME, **spec}
@@ -232,8 +234,14 @@ class Cluster:
         if ready is not None:
             patch["conditions"] = [{"type": "Ready", "status": "True" if ready else "False"}]
         if restarts is not None:
-            one = {"name": f"{name}-sts-ctr", "image": "x", "imageID": "x", "ready": True, "restartCount": restarts}
-            patch["containerStatuses"] = [one]
+            container = {
+                "name": f"{name}-sts-ctr",
+                "image": "x",
+                "imageID": "x",
+                "ready": True,
+                "restartCount": restarts,
+            }
+            patch["containerStatuses"] = [container]
         pod = f"{name}-sts-{ordinal}"
         self.client.patch(*POD, pod, namespace, {"status": patch}, subresource="status")
         self.settle()
@@ -260,9 +268,9 @@ class Cluster:
 
     def condition(self, type_: str, name: str = NAME) -> tuple[str, str]:
         """Return status and reason of a condition; empty if it is missing."""
-        for one in self.status(name).get("conditions") or ():
-            if one["type"] == type_:
-                return one["status"], one["reason"]
+        for condition in self.status(name).get("conditions") or ():
+            if condition["type"] == type_:
+                return condition["status"], condition["reason"]
         return "", ""
 
     def kubectl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -280,8 +288,8 @@ class Cluster:
     def events(self, reason: str | None = None) -> list[Any]:
         """Return the events of our reconciler, of one reason or of all."""
         self.idle()
-        found = self.replicas[-1].host.events("test")
-        return [one for one in found if reason is None or one["reason"] == reason]
+        events = self.replicas[-1].host.events("test")
+        return [event for event in events if reason is None or event["reason"] == reason]
 
     def reasons(self) -> list[str]:
         return [event["reason"] for event in self.events()]

@@ -48,10 +48,10 @@ def service(selector: dict[str, str]) -> Any:
 @pytest.mark.parametrize("adopt", [True, False])
 def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, adopt: bool) -> None:
     cluster = still_cluster
-    made = cluster.client.create(foreign)
+    foreign_set = cluster.client.create(foreign)
     replica = cluster.start(adopt=adopt)
     cluster.net()
-    assert cluster.sts() == made
+    assert cluster.sts() == foreign_set
     assert cluster.condition("Reconciled") == ("False", "NameConflict")
     (event,) = cluster.events("NameConflict")
     assert event["note"].startswith(f"StatefulSet test/{NAME}-sts ")
@@ -70,12 +70,12 @@ def test_a_foreign_stateful_set_is_left_alone(still_cluster: Any, foreign: Any, 
 @pytest.mark.behaviour("bitcoin/B4")
 def test_a_stateful_set_that_is_nobodys_is_taken_over(cluster: Any) -> None:
     ours = {"app": NAME, f"{GROUP}/network": NAME}
-    made = cluster.client.create(stateful_set(ours))
+    before = cluster.client.create(stateful_set(ours))
     cluster.client.create(service(ours))
     cluster.start()
     net = cluster.net()
     sts = cluster.sts()
-    assert sts["metadata"]["uid"] == made["metadata"]["uid"]
+    assert sts["metadata"]["uid"] == before["metadata"]["uid"]
     assert sts["metadata"]["ownerReferences"][0]["uid"] == net["metadata"]["uid"]
     assert sts["spec"]["replicas"] == 4
     assert sts["spec"]["serviceName"] == "old"
@@ -94,12 +94,12 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any, ow
     replica = cluster.start(settle=False)
     net = cluster.net()
     about = {"apiVersion": NET[0], "kind": NET[1], "name": NAME, "uid": net["metadata"]["uid"]}
-    made = cluster.client.create(stateful_set(UPSTREAM, about if owned else None))
+    before = cluster.client.create(stateful_set(UPSTREAM, about if owned else None))
     cluster.client.create(service(UPSTREAM))
     replica.host.start()
     cluster.idle()
     sts = cluster.sts()
-    assert sts["metadata"]["uid"] == made["metadata"]["uid"]
+    assert sts["metadata"]["uid"] == before["metadata"]["uid"]
     (owner,) = sts["metadata"]["ownerReferences"]
     assert (owner["uid"], owner["controller"]) == (net["metadata"]["uid"], True)
     assert sts["spec"]["replicas"] == 4
@@ -107,7 +107,7 @@ def test_upstreams_stateful_set_is_taken_over_with_its_selector(cluster: Any, ow
     adopted = [] if owned else [f"adopted StatefulSet test/{NAME}-sts"]
     assert [note.partition(":")[0] for note in notes] == [f"adopted Service test/{NAME}-svc", *adopted]
     assert sts["spec"]["selector"] == {"matchLabels": UPSTREAM}
-    assert sts["spec"]["template"] == made["spec"]["template"]
+    assert sts["spec"]["template"] == before["spec"]["template"]
     # Pods that were not restarted yet lack our labels.
     assert cluster.svc()["spec"]["selector"] == UPSTREAM
     replica.forget()
@@ -124,7 +124,7 @@ def test_pods_of_the_go_controller_wait_for_a_roll_of_the_user(cluster: Any, own
     replica = cluster.start(settle=False)
     net = cluster.net()
     about = {"apiVersion": NET[0], "kind": NET[1], "name": NAME, "uid": net["metadata"]["uid"]}
-    made = cluster.client.create(stateful_set(UPSTREAM, about if owned else None))
+    before = cluster.client.create(stateful_set(UPSTREAM, about if owned else None))
     replica.host.start()
     cluster.idle()
     # The pods stay: scaling and a restart of the host change nothing of them.
@@ -133,7 +133,7 @@ def test_pods_of_the_go_controller_wait_for_a_roll_of_the_user(cluster: Any, own
     cluster.idle()
     sts = cluster.sts()
     assert sts["spec"]["replicas"] == 3
-    assert sts["spec"]["template"] == made["spec"]["template"]
+    assert sts["spec"]["template"] == before["spec"]["template"]
     if cause == "restart":
         annotations = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
         restart = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
@@ -150,10 +150,10 @@ def test_pods_of_the_go_controller_wait_for_a_roll_of_the_user(cluster: Any, own
 
 
 def test_nothing_is_taken_over_without_adopt(cluster: Any) -> None:
-    made = cluster.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
+    before = cluster.client.create(stateful_set({"app": NAME, f"{GROUP}/network": NAME}))
     cluster.start(adopt=False)
     cluster.net()
-    assert cluster.sts() == made
+    assert cluster.sts() == before
     assert cluster.condition("Reconciled") == ("False", "NameConflict")
 
 

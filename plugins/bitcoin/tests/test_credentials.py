@@ -18,17 +18,17 @@ ANNOTATION = "bitcoincontroller.christianb93.github.com/credentials"
 
 
 def template_digest(cluster: Any, name: str = NAME) -> str:
-    found: str = cluster.sts(name)["spec"]["template"]["metadata"]["annotations"][ANNOTATION]
-    return found
+    fingerprint: str = cluster.sts(name)["spec"]["template"]["metadata"]["annotations"][ANNOTATION]
+    return fingerprint
 
 
 @pytest.mark.behaviour("bitcoin/B33")
 def test_without_a_secret_the_known_credentials_are_used_and_warned_of_once(cluster: Any) -> None:
     cluster.start()
     cluster.net(2, secret="")
-    one, _ = cluster.pods(2)
-    assert one.logins_refused == 0
-    assert one.added == ["10.0.0.2"]
+    first, _ = cluster.pods(2)
+    assert first.logins_refused == 0
+    assert first.added == ["10.0.0.2"]
     assert "envFrom" not in cluster.sts()["spec"]["template"]["spec"]["containers"][0]
     assert template_digest(cluster) == "default"
     cluster.after(300, step=30)
@@ -67,7 +67,7 @@ def test_without_usable_credentials_no_pods_are_made(
     assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     (event,) = cluster.events(reason)
     assert said in event["note"]
-    said_in_all = str([cluster.status(), cluster.events(), caplog.text, [one.body for one in replica.sent]])
+    said_in_all = str([cluster.status(), cluster.events(), caplog.text, [request.body for request in replica.sent]])
     assert "hunter2" not in said_in_all
     good = {"BC_RPC_USER": "u", "BC_RPC_PASSWORD": SECRET_TEXT}
     if data is None:
@@ -77,7 +77,9 @@ def test_without_usable_credentials_no_pods_are_made(
     cluster.idle()
     assert cluster.sts()["spec"]["replicas"] == 4
     assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
-    assert SECRET_TEXT not in str([cluster.status(), cluster.events(), caplog.text, [one.body for one in replica.sent]])
+    assert SECRET_TEXT not in str(
+        [cluster.status(), cluster.events(), caplog.text, [request.body for request in replica.sent]]
+    )
 
 
 @pytest.mark.behaviour("bitcoin/B34")
@@ -99,13 +101,13 @@ def test_a_secret_that_may_not_be_read_is_reported(cluster: Any) -> None:
 def test_a_secret_that_vanishes_leaves_the_pods_as_they_are(cluster: Any) -> None:
     cluster.start()
     cluster.net(2)
-    one, _ = cluster.pods(2)
-    before, calls = cluster.sts(), len(one.calls)
+    first, _ = cluster.pods(2)
+    before, calls = cluster.sts(), len(first.calls)
     cluster.client.delete(*SECRET, SECRET_NAME, "test")
     cluster.idle()
     cluster.after(31)
     assert cluster.sts() == before
-    assert len(one.calls) == calls
+    assert len(first.calls) == calls
     assert cluster.condition("CredentialsReady") == ("False", "SecretNotFound")
     assert cluster.condition("MeshConverged") == ("Unknown", "Unknown")
     assert cluster.condition("Ready") == ("False", "WaitingForSecret")
@@ -163,7 +165,7 @@ def test_during_a_rotation_each_node_is_called_with_its_own_credentials(cluster:
         cluster.pod(ordinal, f"10.0.0.{40 + ordinal}")
     assert cluster.condition("Ready") == ("True", "Ready")
     reported = cluster.events("RPCUnauthorized")
-    assert sorted(one["note"] for one in reported) == [
+    assert sorted(event["note"] for event in reported) == [
         f"node {NAME}-sts-0 (10.0.0.1): Unauthorized",
         f"node {NAME}-sts-1 (10.0.0.2): Unauthorized",
     ]
@@ -190,19 +192,19 @@ def test_daemons_with_another_password_are_retried_every_30_s(cluster: Any, capl
     cluster.secret("rpc", "user", SECRET_TEXT)
     cluster.start()
     cluster.net(2, secret="rpc")
-    one, two = cluster.pods(2, password="another")
-    assert (one.logins_refused, two.logins_refused) == (1, 1)
+    first, second = cluster.pods(2, password="another")
+    assert (first.logins_refused, second.logins_refused) == (1, 1)
     cluster.after(29, step=1)
-    assert (one.logins_refused, two.logins_refused) == (1, 1)
+    assert (first.logins_refused, second.logins_refused) == (1, 1)
     cluster.after(2)
-    assert (one.logins_refused, two.logins_refused) == (2, 2)
+    assert (first.logins_refused, second.logins_refused) == (2, 2)
     assert len(cluster.events("RPCUnauthorized")) == 2
     assert SECRET_TEXT not in str([cluster.status(), cluster.events(), caplog.text])
     # A change of the Secret is retried at once.
     cluster.client.patch(*SECRET, "rpc", "test", {"stringData": {"BC_RPC_PASSWORD": "another"}})
     cluster.idle()
     assert cluster.condition("CredentialsReady") == ("True", "FromSecret")
-    assert one.added == ["10.0.0.2"]
+    assert first.added == ["10.0.0.2"]
 
 
 @pytest.mark.behaviour("bitcoin/B37")
@@ -210,17 +212,17 @@ def test_secrets_can_be_fetched_one_by_one(cluster: Any) -> None:
     replica = cluster.start(secret_access="get")
     cluster.net()
 
-    def asked() -> list[str]:
-        return [one.path for one in replica.sent if "/secrets" in one.path]
+    def secret_requests() -> list[str]:
+        return [request.path for request in replica.sent if "/secrets" in request.path]
 
-    assert asked() == [f"/api/v1/namespaces/test/secrets/{SECRET_NAME}"]
+    assert secret_requests() == [f"/api/v1/namespaces/test/secrets/{SECRET_NAME}"]
     informers = replica.controller.informers
     assert "Secret" not in [informer.kind for informer in informers]
     for _ in range(3):
         cluster.run()
-    assert len(asked()) == 1
+    assert len(secret_requests()) == 1
     cluster.after(300, step=1)
-    assert 10 <= len(asked()) <= 11
+    assert 10 <= len(secret_requests()) <= 11
     before = template_digest(cluster)
     cluster.edit_secret()
     cluster.after(31)

@@ -172,8 +172,8 @@ def test_deleted_children_are_created_again(cluster: Any) -> None:
     def made_anew() -> bool:
         # The reflectors back off before they list again.
         cluster.clock.advance(1)
-        found = [cluster.client.find(*kind, name, "test") for kind, name in children]
-        return all(one is not None and one["metadata"]["uid"] not in uids for one in found)
+        objects = [cluster.client.find(*kind, name, "test") for kind, name in children]
+        return all(obj is not None and obj["metadata"]["uid"] not in uids for obj in objects)
 
     replica.host.wait_for(made_anew)
     assert replica.host.faults.left() == 0

@@ -24,41 +24,41 @@ def net(cluster: Any) -> Any:
 
 @pytest.mark.behaviour("bitcoin/B20")
 def test_a_list_that_was_lost_is_filled_again(net: Any) -> None:
-    one, two, _ = net.pods(3)
+    first, second, _ = net.pods(3)
     status = net.status()
-    one.forget()
+    first.forget()
     net.after(31)
-    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
-    assert sorted(two.added) == ["10.0.0.1", "10.0.0.3"]
+    assert sorted(first.added) == ["10.0.0.2", "10.0.0.3"]
+    assert sorted(second.added) == ["10.0.0.1", "10.0.0.3"]
     assert net.status() == status
 
 
 @pytest.mark.behaviour("bitcoin/B20")
 def test_a_failed_add_is_retried_though_the_status_is_unchanged(net: Any) -> None:
-    one = net.daemon("10.0.0.1")
-    one.script(Fails(-1), "addnode", times=1)
+    first = net.daemon("10.0.0.1")
+    first.script(Fails(-1), "addnode", times=1)
     net.daemon("10.0.0.2")
     net.pod(0, "10.0.0.1")
     net.pod(1, "10.0.0.2")
     assert len(net.status()["nodes"]) == 2
     assert net.condition("MeshConverged") == ("False", "Converging")
     net.after(1.1)
-    assert one.added == ["10.0.0.2"]
+    assert first.added == ["10.0.0.2"]
     assert net.condition("MeshConverged") == ("True", "Converged")
 
 
 @pytest.mark.behaviour("bitcoin/B21")
 def test_a_change_that_is_done_already_is_no_failure(net: Any) -> None:
-    one, two = net.pods(2)
-    one.script(Fails(-23), "addnode", times=1)
-    two.script(Fails(-24), "addnode")
-    two.script(Fails(-29), "disconnectnode")
-    one.forget()
-    two.added.append("10.0.0.77")
+    first, second = net.pods(2)
+    first.script(Fails(-23), "addnode", times=1)
+    second.script(Fails(-24), "addnode")
+    second.script(Fails(-29), "disconnectnode")
+    first.forget()
+    second.added.append("10.0.0.77")
     net.after(31)
-    assert ["10.0.0.77", "remove"] in two.called("addnode")
-    assert ["10.0.0.77"] in two.called("disconnectnode")
-    assert one.called("addnode").count(["10.0.0.2", "add"]) >= 2
+    assert ["10.0.0.77", "remove"] in second.called("addnode")
+    assert ["10.0.0.77"] in second.called("disconnectnode")
+    assert first.called("addnode").count(["10.0.0.2", "add"]) >= 2
     assert not {"NodeUnreachable", "RPCUnauthorized"} & set(net.reasons())
     nodes = net.replicas[0].plugin.memory.all()[0][1].nodes
     assert [state.reason for state in nodes.values()] == [None, None]
@@ -66,25 +66,25 @@ def test_a_change_that_is_done_already_is_no_failure(net: Any) -> None:
 
 @pytest.mark.behaviour("bitcoin/B22")
 def test_entries_of_users_stay_and_a_node_is_not_its_own_peer(net: Any) -> None:
-    one, _ = net.pods(2)
+    first, _ = net.pods(2)
     users = ["peer.example", "10.0.0.9:19000", "[fd00::9]:18444"]
-    one.added += [*users, "10.0.0.1"]
+    first.added += [*users, "10.0.0.1"]
     net.idle()
     net.after(31)
-    assert sorted(one.added) == sorted([*users, "10.0.0.2"])
+    assert sorted(first.added) == sorted([*users, "10.0.0.2"])
 
 
 @pytest.mark.behaviour("bitcoin/B23")
 def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
-    one = net.daemon("10.0.0.1", dials=False)
-    two = net.daemon("10.0.0.2", dials=False)
-    for daemon in (one, two):
+    first = net.daemon("10.0.0.1", dials=False)
+    second = net.daemon("10.0.0.2", dials=False)
+    for daemon in (first, second):
         daemon.reaches = lambda _: False
     net.pod(0, "10.0.0.1")
     net.pod(1, "10.0.0.2")
 
     def dialled() -> int:
-        return one.called("addnode").count(["10.0.0.2", "onetry"])
+        return first.called("addnode").count(["10.0.0.2", "onetry"])
 
     assert dialled() == 1
     for wait, count in ((1.0, 2), (2.0, 3), (4.0, 4)):
@@ -93,14 +93,14 @@ def test_an_unreached_peer_is_dialled_once_per_pass(net: Any) -> None:
         net.after(0.2)
         assert dialled() == count
     assert net.condition("MeshConverged") == ("False", "Converging")
-    for daemon in (one, two):
+    for daemon in (first, second):
         daemon.reaches = lambda _: True
     net.after(8.1)
     assert dialled() == 5
     assert net.condition("MeshConverged") == ("True", "Converged")
-    calls = len(one.calls)
+    calls = len(first.calls)
     net.after(60, step=10)
-    assert set(one.called()[calls:]) == {"getaddednodeinfo"}
+    assert set(first.called()[calls:]) == {"getaddednodeinfo"}
 
 
 @pytest.mark.behaviour("bitcoin/B25")
@@ -127,9 +127,9 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
 
     def linked() -> bool:
         return all(
-            daemon is two or two.host in daemon.links or daemon.host in two.links
+            daemon is second or second.host in daemon.links or daemon.host in second.links
             for daemon in daemons[:9]
-            for two in daemons[:9]
+            for second in daemons[:9]
         )
 
     assert linked()
@@ -138,11 +138,11 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
         answer = daemon._run
 
         def watched(method: str, params: Any, answer: Any = answer) -> Any:
-            found = answer(method, params)
+            result = answer(method, params)
             if method != "getaddednodeinfo":
                 steps.append((method, str(params)))
                 assert linked(), steps
-            return found
+            return result
 
         daemon._run = watched
     cluster.edit(nodes=10)
@@ -167,17 +167,17 @@ def test_links_never_drop_where_the_rule_changes(cluster: Any) -> None:
 def test_another_port_is_part_of_every_address(cluster: Any, ips: tuple[str, str], added: str) -> None:
     cluster.start()
     cluster.net(2, p2pPort=19000, rpcPort=19001)
-    one, two = (cluster.daemon(ip, port=19001) for ip in ips)
-    for daemon in (one, two):
+    first, second = (cluster.daemon(ip, port=19001) for ip in ips)
+    for daemon in (first, second):
         daemon.reaches = lambda _: True
     for ordinal, ip in enumerate(ips):
         cluster.pod(ordinal, ip)
     cluster.idle()
-    assert one.added == [added]
+    assert first.added == [added]
     # RpcTarget takes the bare address; the client's tests cover the brackets in the URL.
-    assert one.called("getaddednodeinfo")
+    assert first.called("getaddednodeinfo")
     assert cluster.condition("MeshConverged") == ("True", "Converged")
-    assert two.added == [added.replace("2", "1", 1) if "." not in added else "10.0.0.1:19000"]
+    assert second.added == [added.replace("2", "1", 1) if "." not in added else "10.0.0.1:19000"]
 
 
 @pytest.mark.behaviour("bitcoin/B27")
@@ -193,7 +193,7 @@ def test_another_port_is_part_of_every_address(cluster: Any, ips: tuple[str, str
     ids=["refuses", "hangs", "sends garbage", "is busy", "warms up"],
 )
 def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, wait: float) -> None:
-    one, three = net.daemon("10.0.0.1"), net.daemon("10.0.0.3")
+    first, third = net.daemon("10.0.0.1"), net.daemon("10.0.0.3")
     if behaviour is not None:
         net.daemon("10.0.0.2").script(behaviour)
     for ordinal in (0, 2):
@@ -209,7 +209,7 @@ def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, w
     net.http.post, net.settles = post_and_hang, False
     net.pod(1, "10.0.0.2")
     # The others are done while the call to this one has no end yet.
-    net.replicas[0].host.wait_for(lambda: "10.0.0.2" in one.added and "10.0.0.2" in three.added)
+    net.replicas[0].host.wait_for(lambda: "10.0.0.2" in first.added and "10.0.0.2" in third.added)
     ends.set()
     net.idle()
     (_, memory), *_ = net.replicas[0].plugin.memory.all()
@@ -259,8 +259,8 @@ def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytes
 
 @pytest.mark.behaviour("bitcoin/B38")
 def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
-    one, two, three = net.pods(3)
-    three.script(Silent())
+    first, second, third = net.pods(3)
+    third.script(Silent())
 
     def reported() -> int:
         return sum((event.get("series") or {}).get("count", 1) for event in net.events("NodeUnreachable"))
@@ -274,47 +274,47 @@ def test_a_node_is_reported_once_until_it_recovers(net: Any) -> None:
     assert net.condition("MeshConverged") == ("False", "NodeUnreachable")
     metric = {"namespace": "test", "name": NAME, "state": "unreachable"}
     assert net.replicas[0].metric("ctrlhost_bitcoin_nodes", **metric) == 1
-    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
-    three.behave()
+    assert sorted(first.added) == ["10.0.0.2", "10.0.0.3"]
+    third.behave()
     net.after(31)
     assert net.condition("MeshConverged") == ("True", "Converged")
     assert net.replicas[0].metric("ctrlhost_bitcoin_nodes", **metric) == 0
     assert reported() == 1
-    three.script(Silent())
+    third.script(Silent())
     net.after(60, step=1)
     assert reported() == 2
-    assert two.logins_refused == 0
+    assert second.logins_refused == 0
 
 
 def test_a_pod_with_a_new_address_replaces_its_old_one(net: Any) -> None:
-    one, two, three = net.pods(3)
+    first, second, third = net.pods(3)
     assert len(net.events("MeshConverged")) == 1
     net.delete_pod(2)
-    assert one.added == ["10.0.0.2"]
-    assert one.links == {"10.0.0.2"}
+    assert first.added == ["10.0.0.2"]
+    assert first.links == {"10.0.0.2"}
     new = net.daemon("10.0.0.33")
     net.pod(2, "10.0.0.33")
-    assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.33"]
+    assert sorted(first.added) == sorted(first.links) == ["10.0.0.2", "10.0.0.33"]
     assert sorted(new.added) == ["10.0.0.1", "10.0.0.2"]
-    assert sorted(two.added) == ["10.0.0.1", "10.0.0.33"]
+    assert sorted(second.added) == ["10.0.0.1", "10.0.0.33"]
     assert net.condition("Ready") == ("True", "Ready")
-    assert three.called()
+    assert third.called()
 
 
 def test_a_restart_in_place_is_repaired_though_the_pod_stayed_ready(net: Any) -> None:
-    one, two, _ = net.pods(3)
-    one.forget()
-    two.links.discard("10.0.0.1")
+    first, second, _ = net.pods(3)
+    first.forget()
+    second.links.discard("10.0.0.1")
     net.set_pod(0, restarts=1)
-    assert sorted(one.added) == sorted(one.links) == ["10.0.0.2", "10.0.0.3"]
-    assert sorted(two.links) == ["10.0.0.1", "10.0.0.3"]
+    assert sorted(first.added) == sorted(first.links) == ["10.0.0.2", "10.0.0.3"]
+    assert sorted(second.links) == ["10.0.0.1", "10.0.0.3"]
 
 
 def test_a_single_node_has_no_peers(net: Any) -> None:
-    one = net.daemon("10.0.0.1")
-    one.added = ["10.0.0.2"]
+    daemon = net.daemon("10.0.0.1")
+    daemon.added = ["10.0.0.2"]
     net.pod(0, "10.0.0.1")
-    assert one.added == []
+    assert daemon.added == []
     net.edit(nodes=1)
     assert net.condition("MeshConverged") == ("True", "SingleNode")
     assert net.events("MeshConverged") == []
@@ -347,10 +347,10 @@ def test_a_mesh_whose_pods_are_all_lost_is_no_longer_converged(net: Any) -> None
 
 
 def test_slow_daemons_are_waited_for(net: Any) -> None:
-    one, _ = net.pods(2)
-    one.script(Slow(1.0), times=1)
+    first, _ = net.pods(2)
+    first.script(Slow(1.0), times=1)
     net.after(31)
-    assert one.added == ["10.0.0.2"]
+    assert first.added == ["10.0.0.2"]
 
 
 def test_metrics_count_calls_and_links(net: Any) -> None:

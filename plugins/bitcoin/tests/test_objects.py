@@ -84,21 +84,21 @@ def test_another_number_of_nodes_scales_the_stateful_set(cluster: Any, nodes: in
 def test_ready_nodes_are_added_to_each_other(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    one, two = cluster.pods(2)
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
+    first, second = cluster.pods(2)
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
 
 
 @pytest.mark.behaviour("bitcoin/U8")
 def test_a_node_that_is_no_pod_is_removed(cluster: Any) -> None:
     cluster.start()
     cluster.net()
-    one, two = cluster.pods(2)
-    for daemon in (one, two):
+    first, second = cluster.pods(2)
+    for daemon in (first, second):
         daemon.added.append("10.0.0.3")
     cluster.run()
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
 
 
 @pytest.mark.behaviour("bitcoin/U9")
@@ -128,7 +128,7 @@ def test_a_new_network_has_two_events(cluster: Any) -> None:
 def test_networks_are_listed_as_the_model(cluster: Any) -> None:
     cluster.start()
     cluster.net(2)
-    (network,) = [ctrlhost.Object(one).decode(BitcoinNetwork) for one in cluster.client.list(*NET, "test")]
+    (network,) = [ctrlhost.Object(obj).decode(BitcoinNetwork) for obj in cluster.client.list(*NET, "test")]
     assert (network.metadata.name, network.spec.nodes) == (NAME, 2)
     assert network.status is not None
     assert network.status.observedGeneration == 1

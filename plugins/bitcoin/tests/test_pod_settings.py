@@ -132,8 +132,8 @@ def test_a_reason_why_pods_cannot_be_created_is_in_the_status(cluster: Any) -> N
     failed_create(cluster, FORBIDDEN, "2026-01-01T00:00:05Z")
     cluster.idle()
     assert cluster.condition("NodesReady") == ("False", "FailedCreate")
-    (found,) = [condition for condition in cluster.status()["conditions"] if condition["type"] == "NodesReady"]
-    assert found["message"] == f"0 of 2 nodes are ready: {FORBIDDEN}"
+    (condition,) = [condition for condition in cluster.status()["conditions"] if condition["type"] == "NodesReady"]
+    assert condition["message"] == f"0 of 2 nodes are ready: {FORBIDDEN}"
     assert cluster.condition("Ready") == ("False", "FailedCreate")
     cluster.assert_rests()
     # Once all pods exist, an old event says nothing.

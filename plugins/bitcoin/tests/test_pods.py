@@ -59,61 +59,61 @@ def test_changes_of_pods_that_matter_wake_the_network(net: Any) -> None:
 
 @pytest.mark.behaviour("bitcoin/B14")
 def test_a_foreign_or_surplus_pod_is_no_node(net: Any) -> None:
-    one, two = net.pods(2)
+    first, second = net.pods(2)
     net.daemon("10.0.0.3")
     net.pod(2, "10.0.0.3", ownerReferences=[])
     net.daemon("10.0.0.4")
     net.pod(3, "10.0.0.4")
     assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1, 3]
-    assert sorted(one.added) == ["10.0.0.2", "10.0.0.4"]
-    assert "10.0.0.4" in one.links
+    assert sorted(first.added) == ["10.0.0.2", "10.0.0.4"]
+    assert "10.0.0.4" in first.links
     net.edit(nodes=2)
     # The pods are still there.
     assert net.client.find(*POD, f"{NAME}-sts-3", "test") is not None
     assert [node["ordinal"] for node in net.status()["nodes"]] == [0, 1]
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
-    assert one.links == {"10.0.0.2"}
-    assert ["10.0.0.4"] in one.called("disconnectnode")
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
+    assert first.links == {"10.0.0.2"}
+    assert ["10.0.0.4"] in first.called("disconnectnode")
     assert net.http.daemons["10.0.0.3"].called() == []
 
 
 @pytest.mark.behaviour("bitcoin/B15")
 def test_a_ready_pod_without_an_address_is_listed_but_no_peer(net: Any) -> None:
-    one, two = net.pods(2)
+    first, second = net.pods(2)
     net.pod(2, "")
     nodes = net.status()["nodes"]
     assert (nodes[2]["ready"], nodes[2]["ip"]) == (True, "")
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
     ((_, memory),) = net.replicas[0].plugin.memory.all()
     assert {ip for _, ip in memory.nodes} == {"10.0.0.1", "10.0.0.2"}, "the third was not called"
 
 
 @pytest.mark.behaviour("bitcoin/B15")
 def test_a_terminating_pod_is_neither_ready_nor_a_peer(net: Any) -> None:
-    one, two, three = net.pods(3)
-    assert sorted(one.added) == ["10.0.0.2", "10.0.0.3"]
+    first, second, third = net.pods(3)
+    assert sorted(first.added) == ["10.0.0.2", "10.0.0.3"]
     net.client.patch(*POD, f"{NAME}-sts-2", "test", {"metadata": {"finalizers": ["example.com/wait"]}})
     net.client.delete(*POD, f"{NAME}-sts-2", "test", grace_period_seconds=0)
     net.idle()
-    calls = len(three.calls)
+    calls = len(third.calls)
     assert [node["ready"] for node in net.status()["nodes"]] == [True, True, False]
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
     # A pod of the network still has the address, so the connection may stay.
-    assert "10.0.0.3" in one.links
-    assert one.called("disconnectnode") == []
+    assert "10.0.0.3" in first.links
+    assert first.called("disconnectnode") == []
     net.after(30)
-    assert len(three.calls) == calls
+    assert len(third.calls) == calls
 
 
 @pytest.mark.behaviour("bitcoin/B16")
 def test_only_one_of_two_pods_with_one_address_is_a_peer(net: Any, caplog: pytest.LogCaptureFixture) -> None:
-    one, two = net.pods(2)
+    first, second = net.pods(2)
     net.pod(2, "10.0.0.2")
-    assert one.added == ["10.0.0.2"]
-    assert two.added == ["10.0.0.1"]
+    assert first.added == ["10.0.0.2"]
+    assert second.added == ["10.0.0.1"]
     assert f"{NAME}-sts-2 has the IP of {NAME}-sts-1" in caplog.text
     runs = net.replicas[0].runs()
     net.after(29, step=5)
@@ -139,9 +139,9 @@ def test_the_event_of_an_own_status_write_causes_no_write(net: Any) -> None:
     written = net.client.get(*NET, NAME, "test")
     assert [node["ready"] for node in written["status"]["nodes"]] == [True, False]
     before = replica.writes()
-    assert {one.path.rpartition("/")[2] for one in before} == {"status"}
-    statuses = [one.body["status"] for one in before]
-    assert all(one != next_one for one, next_one in itertools.pairwise(statuses))
+    assert {request.path.rpartition("/")[2] for request in before} == {"status"}
+    statuses = [request.body["status"] for request in before]
+    assert all(status != following for status, following in itertools.pairwise(statuses))
     seen = replica.controller.informers[0].lister.get(NAME, "test")
     assert seen.resource_version == written["metadata"]["resourceVersion"], "its event has arrived"
     net.run()

@@ -31,7 +31,7 @@ class Chaos:
         present, absent = sorted(self.pods), sorted(set(range(self.nodes)) - set(self.pods))
         changes = [(self.come, absent), (self.go, present), (self.restart, present), (self.move, present)]
         changes += [(self.flip, present), (self.trouble, present), (self.trouble, present)]
-        change, ordinals = self.random.choice([one for one in changes if one[1]])
+        change, ordinals = self.random.choice([entry for entry in changes if entry[1]])
         change(self.random.choice(ordinals))
 
     def come(self, ordinal: int) -> None:
@@ -109,10 +109,10 @@ def test_every_daemon_knows_its_peers_once_the_faults_end(cluster: Any, seed: in
     for ordinal, (ip, ready, _) in chaos.pods.items():
         if ready:
             daemon = cluster.http.daemons[ip]
-            assert {one for one in daemon.added if is_ip(one)} == chaos.targets(ordinal), (seed, ordinal)
+            assert {peer for peer in daemon.added if is_ip(peer)} == chaos.targets(ordinal), (seed, ordinal)
             assert chaos.targets(ordinal) <= daemon.links
-    shown = [(node["ordinal"], node["ip"], node["ready"]) for node in cluster.status()["nodes"]]
-    assert shown == [(ordinal, ip, ready) for ordinal, (ip, ready, _) in sorted(chaos.pods.items())]
+    node_states = [(node["ordinal"], node["ip"], node["ready"]) for node in cluster.status()["nodes"]]
+    assert node_states == [(ordinal, ip, ready) for ordinal, (ip, ready, _) in sorted(chaos.pods.items())]
     replica.forget()
     for _ in range(2):
         runs = replica.runs()

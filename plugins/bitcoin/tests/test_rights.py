@@ -32,8 +32,8 @@ def test_the_printed_rights_are_what_the_plugin_uses(cluster: Any) -> None:
     # Others are the host's own.
     own = ("events.k8s.io", "apiextensions.k8s.io")
     assert [right for right in replica.host.unused_rights() if right[0] not in own] == []
-    asked = {(group, resource, verb) for group, resource, verb in replica.host.account.asked if group not in own}
-    assert asked == {
+    rights = {(group, resource, verb) for group, resource, verb in replica.host.account.asked if group not in own}
+    assert rights == {
         *((GROUP, "bitcoinnetworks", verb) for verb in ("list", "watch")),
         (GROUP, "bitcoinnetworks/status", "patch"),
         (GROUP, "bitcoinnetworks/finalizers", "update"),

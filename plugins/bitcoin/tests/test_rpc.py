@@ -95,13 +95,13 @@ def test_errors_of_the_list_are_distinguished_by_their_codes(client: RpcClient, 
 
 
 def test_a_daemon_dials_and_disconnects_on_request(client: RpcClient, daemons: FakeDaemons) -> None:
-    one, two = daemons.start("127.0.0.1", 0, dials=False), daemons.start("127.0.0.2", 0)
-    client.add_node(at(one), two.host)
-    assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
-    client.onetry(at(one), two.host)
-    assert client.added_nodes(at(one)) == [AddedNode(two.host, True)]
-    client.call(at(one), "disconnectnode", two.host)
-    assert client.added_nodes(at(one)) == [AddedNode(two.host, False)]
+    first, second = daemons.start("127.0.0.1", 0, dials=False), daemons.start("127.0.0.2", 0)
+    client.add_node(at(first), second.host)
+    assert client.added_nodes(at(first)) == [AddedNode(second.host, False)]
+    client.onetry(at(first), second.host)
+    assert client.added_nodes(at(first)) == [AddedNode(second.host, True)]
+    client.call(at(first), "disconnectnode", second.host)
+    assert client.added_nodes(at(first)) == [AddedNode(second.host, False)]
 
 
 def test_a_malformed_list_of_added_nodes_is_a_protocol_failure(client: RpcClient, daemon: FakeDaemon) -> None:
@@ -161,7 +161,7 @@ def test_one_failing_item_of_a_batch_leaves_the_others(client: RpcClient, daemon
     assert added is None
     assert twice.code == errors.ALREADY_ADDED
     assert unknown.code == -32601
-    assert [one["addednode"] for one in listed] == ["10.0.0.3", "10.0.0.4"]
+    assert [peer["addednode"] for peer in listed] == ["10.0.0.3", "10.0.0.4"]
     assert len({call.content["id"] for call in daemon.calls}) == 4
     assert client.batch(at(daemon), []) == []
 

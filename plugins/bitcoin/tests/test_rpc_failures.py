@@ -30,15 +30,15 @@ ANSWER = b'{"jsonrpc":"2.0","result":1,"id":1}'
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., RpcClient]]:
-    made: list[RpcClient] = []
+    clients: list[RpcClient] = []
 
     def client(**options: Any) -> RpcClient:
-        made.append(RpcClient(**{"timeout": 5, **options}))
-        return made[-1]
+        clients.append(RpcClient(**{"timeout": 5, **options}))
+        return clients[-1]
 
     yield client
-    for one in made:
-        one.close()
+    for rpc in clients:
+        rpc.close()
 
 
 def at(daemon: FakeDaemon, password: str = "") -> RpcTarget:
@@ -142,15 +142,15 @@ def test_a_listener_whose_queue_is_full_is_a_timeout_of_the_connection(make: Any
         listener.listen(0)
         filling = []
         for _ in range(4):
-            one = socket.socket()
-            one.setblocking(False)
-            one.connect_ex(listener.getsockname())
-            filling.append(one)
+            connection = socket.socket()
+            connection.setblocking(False)
+            connection.connect_ex(listener.getsockname())
+            filling.append(connection)
         target = RpcTarget("127.0.0.1", listener.getsockname()[1], Credentials("user", "password"))
         with pytest.raises(errors.Timeout):
             make(connect_timeout=0.2, timeout=0.2).call(target, "uptime")
-        for one in filling:
-            one.close()
+        for connection in filling:
+            connection.close()
 
 
 @behaviour("bitcoin/B32")
@@ -212,16 +212,18 @@ def test_connections_idle_for_too_long_are_not_used(
 
 
 def test_only_so_many_calls_run_at_a_time_for_each_daemon_and_in_all(make: Any, daemons: FakeDaemons) -> None:
-    one, two = daemons.start("127.0.0.1", 0), daemons.start("127.0.0.2", 0)
-    for daemon in (one, two):
+    first, second = daemons.start("127.0.0.1", 0), daemons.start("127.0.0.2", 0)
+    for daemon in (first, second):
         daemon.script(Silent())
     client = make(concurrency=3, per_daemon=2, timeout=20)
     with ThreadPoolExecutor(8) as pool:
-        waiting = [pool.submit(client.call, at(daemon), "uptime") for daemon in (one, one, one, one, two, two)]
-        eventually(lambda: len(one.calls) == 2 and len(two.calls) == 1)
+        waiting = [
+            pool.submit(client.call, at(daemon), "uptime") for daemon in (first, first, first, first, second, second)
+        ]
+        eventually(lambda: len(first.calls) == 2 and len(second.calls) == 1)
         # Waiting calls fail at once, those in flight end with their connections.
         client.close()
-        for daemon in (one, two):
+        for daemon in (first, second):
             daemons.down(daemon)
         reasons = sorted(future.exception(30).reason for future in waiting)  # type: ignore[union-attr]
     assert reasons == ["Closed"] * 3 + ["Refused"] * 3

@@ -125,13 +125,13 @@ def test_a_stop_during_a_pass_starts_no_call_and_writes_no_partial_status(cluste
     stopping.join(30)
     assert not stopping.is_alive()
     assert len(posts) == begun
-    shown: dict[str, Any] = {}
+    status: dict[str, Any] = {}
     parts = {"Reconciled", "CredentialsReady", "NodesReady", "MeshConverged", "Ready"}
     for write in replica.writes():
         if write.path.partition("?")[0].endswith("/status"):
-            shown.update(write.body["status"])
-            assert {condition["type"] for condition in shown["conditions"]} == parts
-            assert shown["replicas"] == len(shown["nodes"])
+            status.update(write.body["status"])
+            assert {condition["type"] for condition in status["conditions"]} == parts
+            assert status["replicas"] == len(status["nodes"])
 
 
 @behaviour("bitcoin/B41")

@@ -37,7 +37,9 @@ def test_two_hundred_networks_start_cold_with_few_writes_and_rest_with_none(clus
     cluster.after(66, step=33)
 
     def of(resource: str) -> list[str]:
-        return [one.path.partition("?")[0] for one in written + second.writes() if f"/{resource}/" in one.path]
+        return [
+            request.path.partition("?")[0] for request in written + second.writes() if f"/{resource}/" in request.path
+        ]
 
     assert len(of("services")) == len(of("statefulsets")) == NETWORKS
     statuses = Counter(of("bitcoinnetworks"))

@@ -64,7 +64,7 @@ def test_an_impossible_number_of_nodes_is_only_reported(cluster: Any, nodes: Any
     assert cluster.client.find(*STS, f"{NAME}-sts", "test") is None
     assert {write.path.rpartition("/")[2] for write in replica.writes()} == {"status"}
     # The probe may have been reconciled as well, before it was deleted.
-    (event,) = [one for one in cluster.events("InvalidSpec") if one["regarding"]["name"] == NAME]
+    (event,) = [entry for entry in cluster.events("InvalidSpec") if entry["regarding"]["name"] == NAME]
     assert "spec.nodes" in event["note"]
     assert replica.controller.status().errors == 0
     cluster.assert_rests()
@@ -141,10 +141,10 @@ def test_absurd_values_are_refused_twice(cluster: Any, spec: dict[str, Any]) -> 
 
 def test_settings_fill_in_what_a_network_leaves_out() -> None:
     settings = BitcoinSettings(default_image="mine", rpc_port=1, p2p_port=2)
-    found = completed(decoded(), settings)
-    assert (found.image, found.rpc_port, found.p2p_port, found.secret) == ("mine", 1, 2, "")
-    found = completed(decoded(image="own", rpcPort=3, p2pPort=4, args=[], readiness="Rest", secret="s"), settings)
-    assert (found.image, found.rpc_port, found.p2p_port, found.secret) == ("own", 3, 4, "s")
+    spec = completed(decoded(), settings)
+    assert (spec.image, spec.rpc_port, spec.p2p_port, spec.secret) == ("mine", 1, 2, "")
+    spec = completed(decoded(image="own", rpcPort=3, p2pPort=4, args=[], readiness="Rest", secret="s"), settings)
+    assert (spec.image, spec.rpc_port, spec.p2p_port, spec.secret) == ("own", 3, 4, "s")
     with pytest.raises(Rejected, match="both"):
         completed(decoded(rpcPort=2), settings)
 

@@ -13,13 +13,13 @@ def everybody(nodes: int) -> dict[int, str]:
 def links(nodes: int) -> set[tuple[int, int]]:
     ready = everybody(nodes)
     ordinals = {ip: ordinal for ordinal, ip in ready.items()}
-    return {(one, ordinals[ip]) for one in ready for ip in targets(one, nodes, ready)}
+    return {(node, ordinals[ip]) for node in ready for ip in targets(node, nodes, ready)}
 
 
 def connected(nodes: int) -> bool:
     reached, new = {0}, {0}
     while new:
-        new = {other for one, other in links(nodes) | {(b, a) for a, b in links(nodes)} if one in new} - reached
+        new = {other for node, other in links(nodes) | {(b, a) for a, b in links(nodes)} if node in new} - reached
         reached |= new
     return len(reached) == nodes
 
@@ -31,8 +31,8 @@ def test_small_networks_are_complete_and_large_ones_a_ring() -> None:
     assert list(offsets(17)) == list(offsets(18)) == [1, 2, 3, 4, 5, 6, 7, 8]
     for nodes in range(101):
         pairs = links(nodes)
-        assert all(one != other for one, other in pairs)
-        assert all(sum(one == each for one, _ in pairs) <= 8 for each in range(nodes))
+        assert all(node != other for node, other in pairs)
+        assert all(sum(node == index for node, _ in pairs) <= 8 for index in range(nodes))
         either = {frozenset(pair) for pair in pairs}
         if nodes <= 17:
             assert len(either) == nodes * (nodes - 1) // 2

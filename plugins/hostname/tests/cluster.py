@@ -28,10 +28,10 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 def until(condition: Callable[[], Any], limit: float = 10.0) -> Any:
     """Poll a condition until it is true."""
     deadline, pause = time.monotonic() + limit, threading.Event()
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"not true within {limit:g} s"
         pause.wait(0.01)
-    return found
+    return value
 
 
 def _served(client: ctrlhost.Client, kind: tuple[str, str]) -> bool:
@@ -63,8 +63,8 @@ class Cluster:
 
         `through` is a proxy for the host's requests.
         """
-        given = {key.replace("_", "-"): value for key, value in settings.items()}
-        table = {"rest-address": "127.0.0.1", "rest-port": self._port, **given}
+        options = {key.replace("_", "-"): value for key, value in settings.items()}
+        table = {"rest-address": "127.0.0.1", "rest-port": self._port, **options}
         self.host = self._start_host(
             plugin, clock=self.clock, sandbox=self.server, through=through, settings={"hostname": table}
         )
@@ -149,8 +149,8 @@ class Cluster:
 
     def routes(self, kind: tuple[str, str] = INGRESS) -> set[tuple[str, str]]:
         """Return the namespace and the name of every route."""
-        found = [route for namespace in self._namespaces for route in self.client.list(*kind, namespace)]
-        return {(route["metadata"]["namespace"], route["metadata"]["name"]) for route in found}
+        routes = [route for namespace in self._namespaces for route in self.client.list(*kind, namespace)]
+        return {(route["metadata"]["namespace"], route["metadata"]["name"]) for route in routes}
 
     def edit_route(self, hostname: str, lease: LeaseID, patch: Any, **how: Any) -> None:
         self.client.patch(*INGRESS, hostname, lease.namespace, patch, **how)

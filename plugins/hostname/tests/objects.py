@@ -26,7 +26,7 @@ def encode_address(prefix: str, data: bytes) -> str:
 
 def encode_words(prefix: str, words: list[int]) -> str:
     """Encode five-bit words as an address with its checksum."""
-    expanded = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
+    expanded = [*(ord(letter) >> 5 for letter in prefix), 0, *(ord(letter) & 31 for letter in prefix)]
     checksum = _polymod([*expanded, *words, *[0] * 6]) ^ 1
     words = [*words, *(checksum >> 5 * (5 - position) & 31 for position in range(6))]
     return f"{prefix}1" + "".join(_CHARSET[word] for word in words)

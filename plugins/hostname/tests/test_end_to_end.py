@@ -32,8 +32,8 @@ class Running(HostProcess):
         self.namespace = namespace
         self.page_url = f"http://127.0.0.1:{port}"
         settings = {"k8s-manifest-ns": namespace, "rest-port": port, "web-refresh-interval": "200ms"}
-        given = [f"--set=hostname.{key}={value}" for key, value in settings.items()]
-        super().__init__("--plugins=hostname", "--install-crds", f"--kubeconfig={control_plane.kubeconfig}", *given)
+        options = [f"--set=hostname.{key}={value}" for key, value in settings.items()]
+        super().__init__("--plugins=hostname", "--install-crds", f"--kubeconfig={control_plane.kubeconfig}", *options)
 
     def lease(self) -> LeaseID:
         """Create the namespace of a new lease."""

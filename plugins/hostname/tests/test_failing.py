@@ -284,7 +284,7 @@ def test_registry_credentials_of_a_manifest_are_not_cached(connected, objects):
     service = {**objects.web_services()[1], "credentials": {"host": "registry.example", "password": "hunter2"}}
     connected.change_manifest(objects.first, [service])
     connected.idle()
-    (informer,) = [one for one in connected.host.host.factory.informers() if one.kind == "Manifest"]
+    (informer,) = [candidate for candidate in connected.host.host.factory.informers() if candidate.kind == "Manifest"]
     cached = informer.lister.get(objects.first.namespace, "lease")
     assert sorted(cached["spec"]["group"]["services"][0]) == ["count", "expose", "name"]
     assert b"hunter2" not in cached.to_json()

@@ -57,14 +57,14 @@ def test_a_hostname_gets_its_http_route_and_loses_it_with_the_lease(gateway, obj
 def undeclared(value, schema, path=""):
     """Return the paths of the fields of `value` that a structural schema would prune."""
     if isinstance(value, list):
-        return [found for item in value for found in undeclared(item, schema["items"], f"{path}[]")]
+        return [field for item in value for field in undeclared(item, schema["items"], f"{path}[]")]
     if not isinstance(value, dict):
         return []
     known = schema.get("properties", {})
     return [
-        found
+        field
         for key, item in value.items()
-        for found in (undeclared(item, known[key], f"{path}.{key}") if key in known else [f"{path}.{key}"])
+        for field in (undeclared(item, known[key], f"{path}.{key}") if key in known else [f"{path}.{key}"])
     ]
 
 

@@ -117,9 +117,9 @@ def test_the_list_is_shown_as_upstream_shows_it(clock, objects):
 def test_html_characters_are_escaped(clock, objects):
     ignored = make(clock)
     ignored.record(objects.first, "h.example", Exception('<b>"not found" & more\u2028ü</b>'))
-    shown = ignored.to_json().decode()
-    assert r"\u003cb\u003e\"not found\" \u0026 more\u2028ü\u003c/b\u003e" in shown
-    assert json.loads(shown)[str(objects.first)]["last-error-type"] == "*errors.errorString"
+    text = ignored.to_json().decode()
+    assert r"\u003cb\u003e\"not found\" \u0026 more\u2028ü\u003c/b\u003e" in text
+    assert json.loads(text)[str(objects.first)]["last-error-type"] == "*errors.errorString"
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def manifest_crd():
 def stalled(cluster, name=SHOP):
     """Return status, reason and message of the condition of a ProviderHost; None without one."""
     host = cluster.client.get("akash.network/v2beta2", "ProviderHost", name, "lease")
-    found = conditions.get(host, "Stalled")
-    return None if found is None else (found["status"], found["reason"], found["message"])
+    condition = conditions.get(host, "Stalled")
+    return None if condition is None else (condition["status"], condition["reason"], condition["message"])
 
 
 def warnings(cluster, name=SHOP):
@@ -252,14 +252,14 @@ def test_fuzzed_values_are_refused_or_become_words_and_numbers(option: str) -> N
     dice, accepted = random.Random(option), 0
     gateway = GatewayRoutes("g", "g", "16k")
     for _ in range(FUZZED):
-        given = {"max_body_size": 1, option: fuzzed(dice, option)}
+        raw = {"max_body_size": 1, option: fuzzed(dice, option)}
         try:
-            options = msgspec.convert(given, HTTPOptions)
+            options = msgspec.convert(raw, HTTPOptions)
         except msgspec.ValidationError:
             continue
         accepted += 1
         effective = options.or_defaults()
         for derived in (IngressRoutes().annotations(effective), gateway.annotations(effective)):
-            assert all(ALLOWED.fullmatch(value) for value in derived.values()), (given, derived)
+            assert all(ALLOWED.fullmatch(value) for value in derived.values()), (raw, derived)
     # Both outcomes were there.
     assert FUZZED / 10 < accepted < FUZZED

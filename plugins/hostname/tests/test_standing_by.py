@@ -83,10 +83,10 @@ def test_a_leader_that_is_elected_again_shows_nothing_of_its_first_term(cluster,
     cluster.release(SHOP)
     cluster.client.delete("networking.k8s.io/v1", "Ingress", SHOP, objects.first.namespace)
 
-    def shown():
+    def list_is_served():
         answer = ask(path)
         assert answer.status in (200, 204, 503)
         assert answer.status != 200 or list(json.loads(answer.data)) == ["blog.example.com"]
         return answer.status == 200
 
-    host.wait_for(advancing(cluster, shown))
+    host.wait_for(advancing(cluster, list_is_served))

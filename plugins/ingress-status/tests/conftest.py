@@ -92,8 +92,10 @@ class Replica:
 
     def writes(self, name: str | None = None) -> list[Sent]:
         """Return the writes to statuses of Ingresses, oldest first."""
-        sent = [one for one in self.sent if one.method in ("PATCH", "PUT") and "/ingresses/" in one.path]
-        return [one for one in sent if name is None or one.name == name]
+        sent = [
+            request for request in self.sent if request.method in ("PATCH", "PUT") and "/ingresses/" in request.path
+        ]
+        return [request for request in sent if name is None or request.name == name]
 
     def written(self) -> list[Any]:
         """Return the addresses in the bodies of the writes."""
@@ -106,9 +108,9 @@ class Replica:
         (runtime,) = self.host.host.plugins
         if "update" in name:
             labels = {"kind": "Ingress", **labels}
-        found = runtime.context.metrics.get_sample_value(name, labels)
-        assert found is not None, name
-        return found
+        value = runtime.context.metrics.get_sample_value(name, labels)
+        assert value is not None, name
+        return value
 
     def elect(self, leads: bool = True) -> None:
         """Win or lose leadership, and wait for the plugin's hook."""
@@ -181,8 +183,8 @@ class Cluster:
             metadata["annotations"] = {LEGACY: annotation}
         backend = {"service": {"name": "web", "port": {"number": 80}}}
         spec = {"defaultBackend": backend, **({"ingressClassName": field} if field is not None else {})}
-        made = self.client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
-        return self.edit_status(name, status) if status else made
+        ingress = self.client.create({"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec})
+        return self.edit_status(name, status) if status else ingress
 
     def edit(self, name: str, **patch: Any) -> Any:
         return self.client.patch(*INGRESS, name, "default", patch)
@@ -192,8 +194,8 @@ class Cluster:
         return self.client.patch(*INGRESS, name, "default", patch, subresource="status")
 
     def status(self, name: str) -> Any:
-        found = self.client.get(*INGRESS, name, "default")
-        return ((found.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+        ingress = self.client.get(*INGRESS, name, "default")
+        return ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress")
 
 
 @pytest.fixture

@@ -54,10 +54,10 @@ def test_empty_and_repeated_entries_are_dropped(raw: Any, plain: tuple[Any, ...]
 
 
 def test_order_and_spelling_make_no_difference() -> None:
-    one = normalise([{"ip": "2001:DB8::1"}, {"ip": "10.0.0.1"}])
-    assert same(one, normalise([{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}]))
-    assert not same(one, one[:1])
-    assert not same(one, normalise([{"ip": "2001:db8::1", "ports": [HTTPS]}, {"ip": "10.0.0.1"}]))
+    addresses = normalise([{"ip": "2001:DB8::1"}, {"ip": "10.0.0.1"}])
+    assert same(addresses, normalise([{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}]))
+    assert not same(addresses, addresses[:1])
+    assert not same(addresses, normalise([{"ip": "2001:db8::1", "ports": [HTTPS]}, {"ip": "10.0.0.1"}]))
 
 
 @given(ENTRIES)

@@ -55,9 +55,9 @@ def test_an_ingress_is_ours_by_its_class(
     annotation: str | None, field: str | None, classes: str, match: bool, vendor: str | None
 ) -> None:
     annotations = {LEGACY_ANNOTATION: annotation, VENDOR_ANNOTATION: vendor}
-    given = {key: value for key, value in annotations.items() if value is not None}
+    present = {key: value for key, value in annotations.items() if value is not None}
     ours = IngressStatusSettings(ingress_class_name=classes).class_rules().ours()
-    assert (effective_class(given, field) in ours) is match
+    assert (effective_class(present, field) in ours) is match
 
 
 def class_of(name: str, controller: str = OURS, *, default: bool = False) -> IngressClass:

@@ -22,9 +22,9 @@ def replica(cluster: Any) -> Any:
     """A host that has an address, and an Ingress to publish it on."""
     cluster.service([ONE, TWO])
     cluster.ingress("web")
-    made = cluster.start()
-    made.forget()
-    return made
+    leader = cluster.start()
+    leader.forget()
+    return leader
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def entries(cluster: Any) -> Any:
     def known() -> list[Any] | None:
         cluster.idle()
         cluster.after(6)
-        found = cluster.replicas[0].plugin.desired.known
-        return None if found is None else list(found.entries)
+        addresses = cluster.replicas[0].plugin.desired.known
+        return None if addresses is None else list(addresses.entries)
 
     return known
 
@@ -73,7 +73,7 @@ def test_the_service_is_followed_when_it_appears_changes_and_goes(cluster: Any, 
 def test_a_service_of_that_name_elsewhere_is_not_followed(cluster: Any, replica: Any, entries: Any) -> None:
     cluster.service(HOST, namespace="default")
     assert entries() == [ONE, TWO]
-    watched = {one.path for one in replica.sent if "/services" in one.path}
+    watched = {request.path for request in replica.sent if "/services" in request.path}
     assert not any("/namespaces/default/" in path for path in watched)
 
 
@@ -229,5 +229,5 @@ def test_a_static_address_wins_and_no_service_is_watched(cluster: Any, caplog: p
         ingress_status_address="10.0.0.1, 2001:db8::1, edge.example.com", envoy_service_name="envoy"
     )
     assert cluster.status("web") == [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}, {"hostname": "edge.example.com"}]
-    assert not any("/services" in one.path for one in replica.sent)
+    assert not any("/services" in request.path for request in replica.sent)
     assert any("ignoring the Service" in record.getMessage() for record in caplog.records)

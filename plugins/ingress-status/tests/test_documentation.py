@@ -33,7 +33,7 @@ def test_the_page_names_every_setting_and_no_other() -> None:
 def test_the_page_names_every_metric_and_no_other() -> None:
     registry = CollectorRegistry()
     StatusMetrics(registry, "Ingress", Desired(frozenset()))
-    families = {f"{one.name}_total" if one.type == "counter" else one.name for one in registry.collect()}
+    families = {f"{family.name}_total" if family.type == "counter" else family.name for family in registry.collect()}
     assert first_cells("Metrics") == families
     assert set(re.findall(r"`([a-z]+)`", section("Metrics").partition("failures: ")[2].partition("|")[0])) == set(
         REASONS
@@ -50,6 +50,6 @@ def test_the_page_names_the_right_to_write(method: str) -> None:
 
 
 def test_the_page_names_every_event_and_no_other() -> None:
-    source = "\n".join(one.read_text(encoding="utf-8") for one in (PLUGIN / "src").rglob("*.py"))
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (PLUGIN / "src").rglob("*.py"))
     told = set(re.findall(r'events\.(?:normal|warning)\(\w+, "(\w+)"', source))
     assert told == set(re.findall(r"(?:Warning|Normal) `(\w+)`", section("Events")))

@@ -22,10 +22,10 @@ PORTS = [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP", "erro
 def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
     """Poll until the condition is true, since another process works on it."""
     deadline, pause = time.monotonic() + limit, threading.Event()
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"not true within {limit:g} s"
         pause.wait(0.02)
-    return found
+    return value
 
 
 class Running:
@@ -35,8 +35,8 @@ class Running:
         self.client, self.namespace, self.log = control_plane.client, namespace, log
         command = ["run", "--plugins", "ingress-status"]
         command += ["--kubeconfig", str(control_plane.kubeconfig), "--listen", "127.0.0.1:0"]
-        given = {"envoy-service-namespace": namespace, "watch-namespaces": namespace, **settings}
-        for key, value in given.items():
+        options = {"envoy-service-namespace": namespace, "watch-namespaces": namespace, **settings}
+        for key, value in options.items():
             command += ["--set", f"ingress-status.{key}={value}"]
         with log.open("wb") as output:
             self.process = fork_server.start(command, stdout=output.fileno(), stderr=output.fileno())
@@ -56,8 +56,8 @@ class Running:
         self.client.patch("v1", "Service", "envoy", self.namespace, status, subresource="status")
 
     def status(self, name: str) -> Any:
-        found = self.client.get(*INGRESS, name, self.namespace)
-        return found["status"]["loadBalancer"].get("ingress")
+        ingress = self.client.get(*INGRESS, name, self.namespace)
+        return ingress["status"]["loadBalancer"].get("ingress")
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def start(control_plane: Any, namespace: str, tmp_path: Path) -> Iterator[Callab
         return running[-1]
 
     yield started
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
+    for replica in running:
+        if replica.process.poll() is None:
+            replica.process.kill()
+            replica.process.wait()
 
 
 @pytest.mark.behaviour("ingress-status/R18")

@@ -96,26 +96,26 @@ def test_a_long_pass_shows_what_remains_and_how_long_it_takes(cluster: Any, capl
     leader = cluster.start(status_qps=20)
     prefix = "ctrlhost_ingress_status_remaining"
 
-    def shown() -> tuple[int, str]:
+    def progress() -> tuple[int, str]:
         # The burst but for its reserve goes at once.
         report = leader.plugin.report()
         assert leader.metric(f"{prefix}_writes") == report["remaining writes"]
         assert leader.metric(f"{prefix}_seconds") == report["remaining writes"] / 20
         return report["remaining writes"], report["estimated time"]
 
-    assert shown() == (count - 30, f"{(count - 30) / 20:.0f} s")
+    assert progress() == (count - 30, f"{(count - 30) / 20:.0f} s")
     assert f"enqueued {count} statuses to write, about 500 s at status-qps 20" in caplog.text
     cluster.after(59.5, step=0.5)
     assert "left to write" not in caplog.text
     cluster.after(2, step=0.5)
-    left, estimated = shown()
+    left, estimated = progress()
     assert left == count - len(leader.writes()) <= count - 30 - 60 * 20
     assert estimated == f"{left / 20:.0f} s"
     (line,) = [record.getMessage() for record in caplog.records if "left to write" in record.getMessage()]
-    found = re.fullmatch(r"(\d+) statuses left to write, about (\d+) s at status-qps 20", line)
-    assert found is not None
-    assert left <= int(found[1]) < count
-    assert int(found[2]) == round(int(found[1]) / 20)
+    match = re.fullmatch(r"(\d+) statuses left to write, about (\d+) s at status-qps 20", line)
+    assert match is not None
+    assert left <= int(match[1]) < count
+    assert int(match[2]) == round(int(match[1]) / 20)
     page = (Path(__file__).parents[3] / "docs/plugins/ingress-status.md").read_text(encoding="utf-8")
     assert "Raise `status-qps`" in page
     assert "`estimated time`" in page
@@ -141,11 +141,11 @@ def test_every_failure_costs_one_more_write_and_loses_none(many: Any) -> None:
     chance, failed = random.Random(7), list[str]()
     faults, take = leader.host.faults, leader.host.faults.take
 
-    def sometimes(asked: Any) -> Any:
-        if asked.verb == "patch" and asked.resource == "ingresses" and chance.random() < 0.5:
-            failed.append(asked.name)
+    def sometimes(request: Any) -> Any:
+        if request.verb == "patch" and request.resource == "ingresses" and chance.random() < 0.5:
+            failed.append(request.name)
             return chance.choice([ctrlhost.ServerError("oops"), ctrlhost.Conflict("newer")])
-        return take(asked)
+        return take(request)
 
     faults.take = sometimes
     many.service(B)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def effective(tmp_path: Path, **given: str) -> IngressStatusSettings:
+def effective(tmp_path: Path, **names: str) -> IngressStatusSettings:
     """Read the settings like a host, from a file and from `--set`."""
     file = tmp_path / "ctrlhost.toml"
-    lines = [f'{key} = "{given[f"file_{key}"]}"' for key in ("name", "namespace") if f"file_{key}" in given]
+    lines = [f'{key} = "{names[f"file_{key}"]}"' for key in ("name", "namespace") if f"file_{key}" in names]
     text = "\n".join(f"envoy-service-{line}" for line in lines)
     file.write_text(f"[plugins.ingress-status]\n{text}\n")
     flags = [
-        f"ingress-status.envoy-service-{key}={given[f'flag_{key}']}"
+        f"ingress-status.envoy-service-{key}={names[f'flag_{key}']}"
         for key in ("name", "namespace")
-        if f"flag_{key}" in given
+        if f"flag_{key}" in names
     ]
     settings: IngressStatusSettings = Configuration.gather(file, {}, flags).plugin(
         "ingress-status", IngressStatusSettings
@@ -43,12 +43,12 @@ def test_a_flag_comes_before_the_file_and_that_before_the_default(
     monkeypatch.delenv("CONTOUR_NAMESPACE", raising=False)
     if variable:
         monkeypatch.setenv("CONTOUR_NAMESPACE", "from-variable")
-    given = {}
+    names = {}
     if flag:
-        given |= {"flag_name": "flag", "flag_namespace": "flag-ns"}
+        names |= {"flag_name": "flag", "flag_namespace": "flag-ns"}
     if file:
-        given |= {"file_name": "file", "file_namespace": "file-ns"}
-    (ref,) = effective(tmp_path, **given).services()
+        names |= {"file_name": "file", "file_namespace": "file-ns"}
+    (ref,) = effective(tmp_path, **names).services()
     assert ref.name == ("flag" if flag else "file" if file else "envoy")
     default = "from-variable" if variable else "projectcontour"
     assert ref.namespace == ("flag-ns" if flag else "file-ns" if file else default)
@@ -62,7 +62,7 @@ def test_an_empty_text_counts_as_unset(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "told"),
     [
         ({"ingress-status-address": ","}, "names no address"),
         ({"ingress-status-address": " "}, "names no address"),
@@ -86,28 +86,28 @@ def test_an_empty_text_counts_as_unset(tmp_path: Path, monkeypatch: pytest.Monke
         ({"load-balancer-status": "address:a"}, "unknown setting"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_at_the_start(given: dict[str, Any], told: str) -> None:
-    tree = {"host": {}, "plugins": {"ingress-status": given}, "controllers": {}}
+def test_settings_that_cannot_work_are_refused_at_the_start(settings: dict[str, Any], told: str) -> None:
+    tree = {"host": {}, "plugins": {"ingress-status": settings}, "controllers": {}}
     with pytest.raises(ctrlhost.ConfigError) as caught:
         Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("given", ["a, b", ["a", " b"]])
-def test_classes_are_a_list_or_a_text_with_commas(given: Any) -> None:
-    tree = {"host": {}, "plugins": {"ingress-status": {"ingress-class-name": given}}, "controllers": {}}
+@pytest.mark.parametrize("classes", ["a, b", ["a", " b"]])
+def test_classes_are_a_list_or_a_text_with_commas(classes: Any) -> None:
+    tree = {"host": {}, "plugins": {"ingress-status": {"ingress-class-name": classes}}, "controllers": {}}
     settings = Configuration(tree, "").plugin("ingress-status", IngressStatusSettings)
     assert settings.class_rules().ours() == {"a", "b"}
 
 
 def test_no_more_rights_are_asked_for_than_are_used() -> None:
-    def asked(**settings: Any) -> list[tuple[Any, ...]]:
-        found = ctrlhost_ingress_status.rights(IngressStatusSettings(**settings))
-        return [(one.group, one.resources, one.verbs, one.namespace) for one in found]
+    def rights_of(**settings: Any) -> list[tuple[Any, ...]]:
+        rules = ctrlhost_ingress_status.rights(IngressStatusSettings(**settings))
+        return [(rule.group, rule.resources, rule.verbs, rule.namespace) for rule in rules]
 
     status, ingresses = ("ingresses/status",), ("ingresses",)
-    assert asked() == [("networking.k8s.io", status, ("patch",), None)]
-    assert asked(write_method="update", watch_namespaces=("a", "b")) == [
+    assert rights_of() == [("networking.k8s.io", status, ("patch",), None)]
+    assert rights_of(write_method="update", watch_namespaces=("a", "b")) == [
         ("networking.k8s.io", status, ("update",), "a"),
         ("networking.k8s.io", ingresses, ("get",), "a"),
         ("networking.k8s.io", status, ("update",), "b"),
@@ -115,7 +115,7 @@ def test_no_more_rights_are_asked_for_than_are_used() -> None:
     ]
 
 
-def shown(replica: Any, query: str = "") -> tuple[str, str]:
+def page(replica: Any, query: str = "") -> tuple[str, str]:
     answer = TestClient(replica.plugin.host.pages["/"]).get(f"/{query}")
     return answer.headers["content-type"], answer.text
 
@@ -126,13 +126,13 @@ def test_the_page_shows_what_is_published_and_how_far_it_has_come(cluster: Any) 
         cluster.ingress(name)
     cluster.ingress("other", field="nginx")
     replica = cluster.start()
-    kind, body = shown(replica, "?format=json")
+    kind, body = page(replica, "?format=json")
     report = json.loads(body)
     assert kind == "application/json"
     assert report["addresses"] == [{"ip": "203.0.113.7"}]
     assert report["objects"] == {"current": 2, "pending": 0, "foreign_class": 1}
     assert report["leading"] is True
-    kind, body = shown(replica)
+    kind, body = page(replica)
     assert kind.startswith("text/html")
     assert "203.0.113.7" in body
     assert replica.metric("ctrlhost_ingress_status_objects", state="current") == 2

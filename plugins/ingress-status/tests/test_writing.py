@@ -19,9 +19,9 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 def leader(cluster: Any) -> Any:
     """A host that leads and knows address A."""
     cluster.service(A)
-    made = cluster.start()
-    made.forget()
-    return made
+    replica = cluster.start()
+    replica.forget()
+    return replica
 
 
 @pytest.mark.behaviour("ingress-status/R1")
@@ -163,7 +163,7 @@ def test_a_conflicting_replacement_is_built_again_from_the_servers_object(cluste
     leader.host.faults.next("replace", ctrlhost.Conflict("newer"), resource="ingresses", times=2)
     cluster.ingress("web")
     cluster.after(0.5, step=0.1)
-    methods = [one.method for one in leader.sent if one.name == "web"]
+    methods = [request.method for request in leader.sent if request.name == "web"]
     assert methods == ["PUT", "GET", "PUT", "GET", "PUT"]
     assert cluster.status("web") == A
     assert leader.metric("ctrlhost_status_update_conflict_total") == 2
@@ -182,7 +182,7 @@ def test_four_conflicts_delay_a_write_and_lose_none(cluster: Any) -> None:
     cluster.after(3, step=0.1)
     assert cluster.status("web") == A
     # The delayed one is a new try, from the cache.
-    assert [one.method for one in leader.sent if one.name == "web"] == ["PUT", "GET"] * 3 + ["PUT", "PUT"]
+    assert [request.method for request in leader.sent if request.name == "web"] == ["PUT", "GET"] * 3 + ["PUT", "PUT"]
     assert leader.metric("ctrlhost_status_update_conflict_total") == 4
     assert leader.metric("ctrlhost_status_update_failed_total", reason="conflict") == 1
 
@@ -201,9 +201,11 @@ def test_a_replacement_keeps_what_others_wrote_and_stops_when_it_is_needless(clu
     with leader.host.faults.hold_watches():
         cluster.edit_status("right", A)
         cluster.clock.advance(0.1)
-        leader.host.wait_for(lambda: [one for one in leader.sent if one.method == "GET" and one.name == "right"])
+        leader.host.wait_for(
+            lambda: [request for request in leader.sent if request.method == "GET" and request.name == "right"]
+        )
     cluster.idle()
-    assert [one.method for one in leader.sent if one.name == "right"] == ["PUT", "GET"]
+    assert [request.method for request in leader.sent if request.name == "right"] == ["PUT", "GET"]
 
 
 @pytest.mark.behaviour("ingress-status/R13")
@@ -353,8 +355,10 @@ def test_changes_missed_by_a_broken_watch_are_written_once(cluster: Any, leader:
     cluster.edit_status("kept", C)
     cluster.after(60, step=10)
     assert leader.host.faults.left() == 0
-    lists = [one for one in leader.sent if one.method == "STREAM" and one.path.endswith("/ingresses")]
-    assert [one for one in lists if not one.query.get("watch") or "sendInitialEvents" in one.query], "a relist"
+    lists = [request for request in leader.sent if request.method == "STREAM" and request.path.endswith("/ingresses")]
+    assert [request for request in lists if not request.query.get("watch") or "sendInitialEvents" in request.query], (
+        "a relist"
+    )
     assert cluster.status("missed") == cluster.status("kept") == A
     assert sorted(write.name for write in leader.writes()) == ["kept", "missed"]
 

@@ -31,13 +31,13 @@ class Cluster:
         return self.host.controllers[CONTROLLER].queue
 
     def create(self, *spelled: str, group: str = "g.io", **spec: Any) -> None:
-        for one in spelled:
-            self.client.create(self.new_crd(one, group, **spec))
+        for names in spelled:
+            self.client.create(self.new_crd(names, group, **spec))
 
     def settled(self, *spelled: str, group: str = "g.io") -> None:
         """Create CRDs one by one, waiting until the host is idle after each."""
-        for one in spelled:
-            self.create(one, group=group)
+        for names in spelled:
+            self.create(names, group=group)
             self.host.run_until_idle()
 
     def edit(self, plural: str, group: str = "g.io", **names: Any) -> None:
@@ -47,8 +47,8 @@ class Cluster:
         self.client.delete(API, KIND, f"{plural}.{group}")
 
     def get(self, plural: str, group: str = "g.io") -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{group}")
-        return found
+        crd: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{group}")
+        return crd
 
     def crds(self) -> list[dict[str, Any]]:
         return list(self.client.list(API, KIND))
@@ -58,9 +58,9 @@ class Cluster:
 
     def condition(self, plural: str, type_: str, group: str = "g.io") -> str:
         """Return a condition as `status/reason`, empty if it is missing."""
-        for one in self.get(plural, group)["status"].get("conditions") or ():
-            if one["type"] == type_:
-                return f"{one['status']}/{one['reason']}"
+        for condition in self.get(plural, group)["status"].get("conditions") or ():
+            if condition["type"] == type_:
+                return f"{condition['status']}/{condition['reason']}"
         return ""
 
     def names_accepted(self, plural: str, group: str = "g.io") -> str:

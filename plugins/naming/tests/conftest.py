@@ -97,9 +97,9 @@ class FakeCluster:
 
     def __getitem__(self, kind: type[Crd] | str) -> Any:
         """Return the cache, of structs or of objects, as `Caches` does."""
-        found = self._crds if kind is Crd else self._objects
+        objects = self._crds if kind is Crd else self._objects
         return SimpleNamespace(
-            get=found.get, by_index=lambda index, value: [found[name] for name in self._indexes[index, value]]
+            get=objects.get, by_index=lambda index, value: [objects[name] for name in self._indexes[index, value]]
         )
 
     def get(self, plural: str, group: str = "g.io") -> Crd:
@@ -154,13 +154,13 @@ class FakeCluster:
 
     def conflict(self, plural: str, group: str = "g.io") -> str:
         """Return reason and message of a NamesAccepted that is False, empty if it is True."""
-        found = self.condition(plural, "NamesAccepted", group)
-        assert found, plural
-        return "" if found[0] == "True" else f"{found[1]} {found[2]}"
+        condition = self.condition(plural, "NamesAccepted", group)
+        assert condition, plural
+        return "" if condition[0] == "True" else f"{condition[1]} {condition[2]}"
 
     def established(self, plural: str, group: str = "g.io") -> str:
-        found = self.condition(plural, "Established", group)
-        return f"{found[0]}/{found[1]}" if found else ""
+        condition = self.condition(plural, "Established", group)
+        return f"{condition[0]}/{condition[1]}" if condition else ""
 
     def showing(self, other: FakeCluster) -> FakeCluster:
         """Start with the CRDs of another cluster."""

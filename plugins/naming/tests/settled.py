@@ -7,6 +7,6 @@ from typing import Any
 
 def settled(fake: Any, *spelled: str) -> None:
     """Create CRDs one by one, reconciling all before the next."""
-    for one in spelled:
-        fake.create(one)
+    for crd in spelled:
+        fake.create(crd)
         fake.settle()

@@ -48,12 +48,12 @@ def owners(*held: tuple[Space, str]) -> Owners:
     return lambda space, name: ("other",) if (space, name) in held else ()
 
 
-def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: Any) -> Any:
-    return pytest.param(spec, accepted, conflict, given, id=row, marks=pytest.mark.behaviour(row))
+def case(row: str, spec: Names, accepted: Names, conflict: str = "", **options: Any) -> Any:
+    return pytest.param(spec, accepted, conflict, options, id=row, marks=pytest.mark.behaviour(row))
 
 
 @pytest.mark.parametrize(
-    ("spec", "accepted", "conflict", "given"),
+    ("spec", "accepted", "conflict", "options"),
     [
         case("naming/U1", PLURAL, PLURAL),
         case("naming/U2", FULL, FULL, existing={"alfa.charlie.com": FULL}),
@@ -140,14 +140,14 @@ def case(row: str, spec: Names, accepted: Names, conflict: str = "", **given: An
     ],
 )
 def test_names_conflict_with_those_accepted_in_the_group(
-    spec: Names, accepted: Names, conflict: str, given: dict[str, Any]
+    spec: Names, accepted: Names, conflict: str, options: dict[str, Any]
 ) -> None:
     held = {
-        (name.partition(".")[2], space, one)
-        for name, names in given.get("existing", {}).items()
-        for space, one in names.held()
+        (name.partition(".")[2], space, spelling)
+        for name, names in options.get("existing", {}).items()
+        for space, spelling in names.held()
     }
-    incoming = crd_with(spec, given.get("status", NONE), given.get("old"), "alfa.bravo.com")
+    incoming = crd_with(spec, options.get("status", NONE), options.get("old"), "alfa.bravo.com")
 
     result = decide(incoming, owners(*(held[1:] for held in held if held[0] == "bravo.com")), Mode.ENFORCE).calculation
 

@@ -18,9 +18,9 @@ from plugins.naming.tests.settled import settled
 behaviour = pytest.mark.behaviour
 
 
-def found(fake: Any, now: float = 0.0) -> dict[str, str]:
+def findings(fake: Any, now: float = 0.0) -> dict[str, str]:
     """Return the findings of an observer, whose ledger reports all of them at once, by plural."""
-    return {one.crd.partition(".")[0]: one.kind.value for one in observed(fake).report(now)}
+    return {finding.crd.partition(".")[0]: finding.kind.value for finding in observed(fake).report(now)}
 
 
 def observed(fake: Any) -> Ledger:
@@ -34,19 +34,19 @@ def observed(fake: Any) -> Ledger:
 
 def test_crds_with_all_requested_names_have_no_finding(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "bs/b")
-    assert found(fake) == {}
+    assert findings(fake) == {}
 
 
 def test_a_crd_without_a_judged_status_is_pending(fake: Any) -> None:
     fake.create("as/a")
-    assert found(fake) == {"as": "pending"}
+    assert findings(fake) == {"as": "pending"}
 
 
 def test_a_conflict_names_the_owner_of_each_blocked_name(fake: Any) -> None:
     settled(fake, "as/a/A/AList[x]", "cs/c/C/CList[y]", "bs/a/B/BList[x, y, z]")
     (difference,) = observed(fake).report(0.0)
     assert (difference.crd, difference.kind) == ("bs.g.io", Finding.CONFLICT)
-    assert [str(one) for one in difference.blocked] == [
+    assert [str(change) for change in difference.blocked] == [
         'singular "a" held by as.g.io',
         'shortName "x" held by as.g.io',
         'shortName "y" held by cs.g.io',
@@ -57,7 +57,7 @@ def test_a_crd_that_blocks_itself_is_a_self_conflict(fake: Any) -> None:
     settled(fake, "bs/b")
     fake.edit("bs", shortNames=["b"])
     fake.settle()
-    assert found(fake) == {"bs": "self_conflict"}
+    assert findings(fake) == {"bs": "self_conflict"}
 
 
 def test_crds_that_wait_for_each_other_are_a_cycle_and_one_that_waits_for_them_is_not(fake: Any) -> None:
@@ -65,7 +65,7 @@ def test_crds_that_wait_for_each_other_are_a_cycle_and_one_that_waits_for_them_i
     for plural, wanted in (("as", "n2"), ("bs", "n3"), ("cs", "n1"), ("ds", "n1")):
         fake.edit(plural, singular=wanted)
     fake.settle()
-    assert found(fake) == {"as": "cycle", "bs": "cycle", "cs": "cycle", "ds": "conflict"}
+    assert findings(fake) == {"as": "cycle", "bs": "cycle", "cs": "cycle", "ds": "conflict"}
     assert observed(fake).report(0.0)[0].cycle == ("as.g.io", "bs.g.io", "cs.g.io")
 
 
@@ -74,7 +74,7 @@ def test_an_outdated_condition_differs_from_a_drifted_status(fake: Any) -> None:
     fake.edit("bs", shortNames=[])
     names = {"plural": "cs", "singular": "other", "kind": "C", "listKind": "CList"}
     fake.edit_status("cs", acceptedNames=names)
-    assert found(fake) == {"bs": "stale_condition", "cs": "drift"}
+    assert findings(fake) == {"bs": "stale_condition", "cs": "drift"}
 
 
 def test_a_name_accepted_twice_is_reported_until_one_releases_it(fake: Any) -> None:
@@ -82,11 +82,11 @@ def test_a_name_accepted_twice_is_reported_until_one_releases_it(fake: Any) -> N
     fake.edit("bs", shortNames=["x"])
     both = {"plural": "bs", "singular": "b", "kind": "B", "listKind": "BList", "shortNames": ["x"]}
     fake.edit_status("bs", acceptedNames=both)
-    assert found(fake)["bs"] == "double_owner"
-    assert found(fake)["as"] == "double_owner"
+    assert findings(fake)["bs"] == "double_owner"
+    assert findings(fake)["as"] == "double_owner"
     fake.delete("as")
     assert "bs.g.io" in fake.requeued, "the other one is reconciled, too"
-    assert "bs" not in found(fake)
+    assert "bs" not in findings(fake)
 
 
 CRD = Crd(ObjectMeta(name="as.g.io"), Spec("g.io", Names("as")))
@@ -97,10 +97,10 @@ def test_a_finding_is_reported_once_it_has_lasted() -> None:
     assert ledger.record(CRD, Finding.PENDING, (), 100.0) == 30.0
     assert ledger.record(CRD, Finding.PENDING, (), 120.0) == 10.0
     assert ledger.report(120.0) == []
-    assert [one.kind for one in ledger.report(130.0)] == [Finding.PENDING]
+    assert [finding.kind for finding in ledger.report(130.0)] == [Finding.PENDING]
     assert ledger.record(CRD, Finding.DRIFT, (), 131.0) == 30.0, "another finding starts a new grace"
     assert ledger.report(160.0) == []
-    assert [one.kind for one in ledger.report(161.0)] == [Finding.DRIFT]
+    assert [finding.kind for finding in ledger.report(161.0)] == [Finding.DRIFT]
     assert ledger.record(CRD, None, (), 162.0) == 0.0
     assert ledger.report(200.0) == []
 

@@ -67,8 +67,8 @@ def test_wiped_conditions_are_repaired(start: Callable[..., Cluster], sandbox: S
     observer.host.run_until_idle()
     # The server's own controller skips a CRD that has its names.
     assert observer.condition("as", "NamesAccepted") == observer.condition("as", "Established") == ""
-    (found,) = observer.naming.ledger.report(manual_clock.now())
-    assert (found.crd, found.kind) == ("as.g.io", Finding.STALE_CONDITION)
+    (finding,) = observer.naming.ledger.report(manual_clock.now())
+    assert (finding.crd, finding.kind) == ("as.g.io", Finding.STALE_CONDITION)
     assert observer.metric("differences", kind="stale_condition") == 1
 
     # The clock stands still: this takes neither a resync nor a grace.
@@ -200,12 +200,12 @@ def test_the_page_shows_the_findings_as_html_and_json(
     host = ctrlhost_host(
         ctrlhost_naming, sandbox=sandbox, settings={"naming": {"diff_grace": "0s"}}, listen="127.0.0.1:0"
     )
-    for one in ("as/a/A/AList[x]", "bs/b/B/BList[x]"):
-        host.client.create(new_crd(one))
-        name = new_crd(one)["metadata"]["name"]
+    for names in ("as/a/A/AList[x]", "bs/b/B/BList[x]"):
+        host.client.create(new_crd(names))
+        name = new_crd(names)["metadata"]["name"]
         host.wait_for(lambda name=name: host.client.get(API, KIND, name)["status"].get("conditions"))
     naming = host.host.plugins[0].context.state
-    host.wait_for(lambda: [one.kind for one in naming.ledger.report(host.clock.now())] == [Finding.CONFLICT])
+    host.wait_for(lambda: [entry.kind for entry in naming.ledger.report(host.clock.now())] == [Finding.CONFLICT])
 
     def page(path: str) -> str:
         with urllib.request.urlopen(f"http://{host.host.address}/naming/{path}", timeout=10) as answer:
@@ -226,7 +226,9 @@ def test_reasons_that_others_write_add_no_series(start: Callable[..., Cluster], 
         change = {"status": {"conditions": [condition]}}
         cluster.client.patch(API, KIND, f"{plural}.g.io", None, change, subresource="status")
     cluster.host.wait_for(lambda: cluster.metric("conflicts", reason="other") == 2)
-    (family,) = [one for one in cluster.plugin.context.metrics.collect() if one.name == "ctrlhost_naming_conflicts"]
+    (family,) = [
+        metric for metric in cluster.plugin.context.metrics.collect() if metric.name == "ctrlhost_naming_conflicts"
+    ]
     assert [sample.labels for sample in family.samples] == [{"reason": "other"}]
 
 

@@ -156,7 +156,7 @@ def test_of_hundreds_of_requests_one_is_accepted_while_the_watch_shows_no_write(
     with cluster.host.faults.hold_watches():
         cluster.host.host._tenure.begin(float("inf"))
         # Nothing is decided on a cache that does not show the last write.
-        cluster.host.wait_for(lambda: any(cluster.queue.num_requeues(Request(f"{one}.g.io")) for one in plurals))
+        cluster.host.wait_for(lambda: any(cluster.queue.num_requeues(Request(f"{plural}.g.io")) for plural in plurals))
         assert holders() == 1
     manual_clock.advance(10)
     cluster.host.run_until_idle()

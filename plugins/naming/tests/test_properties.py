@@ -73,7 +73,7 @@ def double_owners(fake: Any) -> list[tuple[Any, ...]]:
 
 def disagreements(fake: Any) -> list[str]:
     """Return the CRDs that a calculation without the index would write."""
-    found = []
+    holders = []
     everyone = crds(fake)
     held = {(known.group, *name) for known in everyone for name in known.accepted.held()}
     for known in everyone:
@@ -83,8 +83,8 @@ def disagreements(fake: Any) -> list[str]:
 
         result = calculate(known.requested, known.accepted, known.established, owners)
         if (result.accepted, result.names_accepted) != (known.accepted, known.names_accepted):
-            found.append(known.name)
-    return found
+            holders.append(known.name)
+    return holders
 
 
 relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -105,9 +105,9 @@ def test_any_history_ends_stable_with_one_owner_per_name(
 
     assert double_owners(fake) == []
     assert disagreements(fake) == []
-    asked = {name for op in history if op[0] in {"create", "rename"} for name in (*op[1:4], f"{op[3]}List", *op[4])}
+    names = {name for op in history if op[0] in {"create", "rename"} for name in (*op[1:4], f"{op[3]}List", *op[4])}
     for known in crds(fake):
-        assert {name for _, name in known.accepted.held()} <= asked
+        assert {name for _, name in known.accepted.held()} <= names
         assert not known.accepted.kind or known.accepted.kind != known.accepted.listKind
     assert fake.writes <= 20 * operations
 

@@ -61,9 +61,9 @@ def fingerprint(entries: Iterable[Entry]) -> str:
     return json.dumps(sorted(_canonical(entry) for entry in entries))
 
 
-def same(one: Iterable[Entry], other: Iterable[Entry]) -> bool:
+def same(entries: Iterable[Entry], other: Iterable[Entry]) -> bool:
     """Return whether two normalised lists have the same addresses, in any order and spelling of IPs."""
-    return fingerprint(one) == fingerprint(other)
+    return fingerprint(entries) == fingerprint(other)
 
 
 def summary(entries: Sequence[Entry]) -> str:

@@ -105,9 +105,9 @@ class NodeState:
         return self.next_try if self.reason is not None else self.dial_at
 
 
-def _alike(one: str, other: str | None) -> bool:
+def _alike(reason: str, other: str | None) -> bool:
     """Return whether two failures count as in a row."""
-    return one == other or (other is not None and one not in _WAITS and other not in _WAITS)
+    return reason == other or (other is not None and reason not in _WAITS and other not in _WAITS)
 
 
 @dataclass(slots=True)
