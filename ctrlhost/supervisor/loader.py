@@ -20,7 +20,7 @@ import pluggy
 
 from ctrlhost import hookspecs
 from ctrlhost._core import __version__
-from ctrlhost.controller.places import place_of
+from ctrlhost.controller.places import add_plugin, place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.suggestions import did_you_mean
 from ctrlhost.supervisor.plugin_file import PluginFile
@@ -217,6 +217,7 @@ class PluginManager:
             raise PluginLoadError(name, message, hint="uninstall all but one of them")
         (installed,) = candidates
         _check_version(installed)
+        add_plugin(installed.entry_point.module)
         try:
             implementation = installed.entry_point.load()
         except (Exception, SystemExit, KeyboardInterrupt) as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-import sysconfig
 import threading
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctrlhost.controller.places import HIDDEN
+from ctrlhost.controller.places import HIDDEN, is_standard
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginLoadError
 
 if TYPE_CHECKING:
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 #: What the names of plugins look like.
 NAME = re.compile(r"[a-z][a-z0-9-]*")
-
-#: Where Python's own modules are, and the folders there that hold those of others.
-_STANDARD_LIBRARY, _PACKAGES = sysconfig.get_path("stdlib"), "-packages"
 
 #: Guards `sys.path`: a host loads its plugins at once.
 _paths = threading.Lock()
@@ -87,7 +83,7 @@ class PluginFile:
             file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
             if file == str(self.path):
                 place, further = f"{file}:{line}", ""
-            elif not file.startswith(HIDDEN) and (_PACKAGES in file or not file.startswith(_STANDARD_LIBRARY)):
+            elif not file.startswith(HIDDEN) and not is_standard(file):
                 further = f" ({file}:{line})"
             traceback = traceback.tb_next
         return place + further

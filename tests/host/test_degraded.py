@@ -51,7 +51,7 @@ def test_ten_failures_in_a_row_degrade_until_a_run_succeeds(
     host.run_until_idle()
     why = degraded(host)["errors"]
     assert why.startswith("the last ")
-    assert "KeyError: 'spec' (test_degraded.py:" in why
+    assert "KeyError: 'spec' (tests/host/test_degraded.py:" in why
     check = ready_line(host)
     assert check.passed
     assert "degraded: errors: the last " in check.detail

@@ -294,7 +294,9 @@ def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host, caplog)
     host.stop()
     assert calls == ["first", "second"]
     (logged,) = (one.getMessage() for one in caplog.records if "does not close" in one.getMessage())
-    assert logged.startswith("plugin p: ctrlhost_stopping: RuntimeError: the first does not close (test_reads.py:")
+    assert logged.startswith(
+        "plugin p: ctrlhost_stopping: RuntimeError: the first does not close (tests/host/declarative/test_reads.py:"
+    )
 
 
 def test_permissions_and_commands_are_those_of_the_hooks() -> None:

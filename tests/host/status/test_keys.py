@@ -53,7 +53,7 @@ def test_a_key_in_each_situation_of_a_queue(ctrlhost_host: Any, manual_clock: Ma
     assert failing["verdict"] == "backing off"
     first, last = failing["facts"]
     assert first.startswith("1 failures, next run in 0.0 s")
-    assert last.startswith("last error: KeyError: 'spec' (test_keys.py:")
+    assert last.startswith("last error: KeyError: 'spec' (tests/host/status/test_keys.py:")
     assert last.endswith(f"reconcile {failing['reconciles'][0]['reconcile_id']}")
     assert failing["reconciles"][0]["result"] == "error"
     due = failing["due_seconds"]

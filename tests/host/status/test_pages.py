@@ -387,7 +387,7 @@ def test_the_page_of_a_key_says_why_it_is_not_reconciled(ctrlhost_host: Any, man
     assert ", due in " in failing.section("verdict")[0].text
     facts = [one.text for one in failing.section("facts")]
     assert facts[0].startswith("1 failures, next run in 0.0 s")
-    assert facts[1].startswith("last error: KeyError: 'spec' (test_pages.py:")
+    assert facts[1].startswith("last error: KeyError: 'spec' (tests/host/status/test_pages.py:")
     (run,) = failing.rows("runs")
     assert (run["Key"], run["Result"]) == ("default/failing", "✖ error KeyError: 'spec'")
     assert facts[1].endswith(f"reconcile {run['Reconcile']}")
@@ -463,7 +463,7 @@ def test_writes_and_errors_are_on_the_page_with_the_reconcile(ctrlhost_host: Any
     assert len(page.rows("last-writes")) <= 20
     (error,) = (row for row in page.rows("errors") if row["Key"] == "default/conflict")
     assert (error["Plugin"], error["Reconcile"]) == ("demo", done["conflict"])
-    assert "(test_pages.py:" in error["Error"]
+    assert "(tests/host/status/test_pages.py:" in error["Error"]
     failing = page.row("failing", "default/conflict")
     assert (failing["Failures"], failing["Reconcile"]) == ("1", done["conflict"])
     assert failing["Next retry"].endswith(" s")

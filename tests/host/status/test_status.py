@@ -115,14 +115,14 @@ def test_ten_failures_in_a_row_show_everywhere_until_one_run_succeeds(
     degraded = host.wait_for(lambda: status_of(host)["plugins"][0]["degraded"])
     assert [one["reason"] for one in degraded] == ["errors"]
     assert degraded[0]["message"].startswith("the last ")
-    assert "runs of demo/c failed; KeyError: 'spec' (test_status.py:" in degraded[0]["message"]
+    assert "runs of demo/c failed; KeyError: 'spec' (tests/host/status/test_status.py:" in degraded[0]["message"]
     checks = {check.name: check for check in host.host.inspection.checks("readyz")}
     assert "running, degraded: errors: the last " in checks["plugin/demo"].detail
     assert all(check.passed for check in checks.values() if check.decides)
     row = page_at(host).row("plugins", "demo")
     assert row["State"] == "▲ running ▲ degraded: errors"
     assert "the last " in row["Reason"]
-    assert "KeyError: 'spec' (test_status.py:" in row["Reason"]
+    assert "KeyError: 'spec' (tests/host/status/test_status.py:" in row["Reason"]
     labels = {"plugin": "demo", "reason": "errors"}
     registry = host.host.state.metrics.registry
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 1
@@ -300,7 +300,7 @@ def test_failing_keys_have_pages_and_the_worst_are_named(ctrlhost_host: Any, man
     assert len(status["failing"]) == 10
     worst = status["failing"][0]
     assert worst["error"].startswith("KeyError: 'a")
-    assert worst["place"].startswith("test_status.py:")
+    assert worst["place"].startswith("tests/host/status/test_status.py:")
     assert worst["next_retry_seconds"] >= 0
     assert status["controllers"][0]["queue"]["retrying"] == 12
     assert len(status["errors"]) == 12

@@ -188,7 +188,7 @@ def test_a_plugin_that_fails_to_prepare_runs_no_worker(make_host):
     host.start()
     assert host.wait_ready(LIMIT)
     assert state(host, "bad")[0] == "failed"
-    assert "ctrlhost_synced: RuntimeError: no peers (test_host.py:" in state(host, "bad")[1]
+    assert "ctrlhost_synced: RuntimeError: no peers (tests/unit/host/test_host.py:" in state(host, "bad")[1]
     assert seen == []
     assert host.stop(LIMIT)
     assert state(host, "bad")[0] == "failed"

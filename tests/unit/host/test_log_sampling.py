@@ -69,7 +69,7 @@ def test_repeated_errors_are_logged_ten_times_one_with_its_traceback_and_then_su
     assert "KeyError" in lines[0]["exception"]
     assert not any("exception" in line for line in lines[1:])
     (place,) = {line["place"] for line in lines}
-    assert place.startswith("test_log_sampling.py:")
+    assert place.startswith("tests/unit/host/test_log_sampling.py:")
     assert {(line["error"], line["plugin"], line["controller"]) for line in lines} == {
         ("KeyError", "demo", "demo/pods")
     }

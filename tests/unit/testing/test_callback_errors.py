@@ -39,7 +39,7 @@ def test_a_callback_that_raises_fails_the_test(ctrlhost_host, use: str) -> None:
     why = not_settled(host)
     assert re.search(rf"{use} .*broken for ConfigMap.* raised: ZeroDivisionError: by nothing", why)
     if use in ("handler", "transform"):
-        assert "(test_callback_errors.py:" in why
+        assert "(tests/unit/testing/test_callback_errors.py:" in why
     # It was reported.
     host.settle()
 

@@ -42,7 +42,10 @@ def test_a_key_that_is_not_retried_has_not_settled(ctrlhost_host) -> None:
     host = ctrlhost_host(reconciling(fail))
     host.apply(ANN)
     why = not_settled(host)
-    assert re.search(r"controller demo/c: key default/ann failed for good: .*no such size \(test_settle.py:\d+\)", why)
+    assert re.search(
+        r"controller demo/c: key default/ann failed for good: .*no such size \(tests/unit/testing/test_settle.py:\d+\)",
+        why,
+    )
     assert 'hint: `allow=("terminal",)`' in why
     host.settle(allow=("terminal",))
 
@@ -78,7 +81,7 @@ def test_a_key_that_always_fails_has_not_settled(ctrlhost_host, manual: bool) ->
     why = not_settled(host)
     found = re.search(r"controller demo/c: key default/ann failed, attempt (\d+), (next try in .*?): (.*)", why)
     assert found is not None, why
-    assert found[3].startswith("ValueError: no luck (test_settle.py:")
+    assert found[3].startswith("ValueError: no luck (tests/unit/testing/test_settle.py:")
     # A clock that runs by itself reaches some retries.
     assert int(found[1]) == 1 if manual else int(found[1]) >= 8
     assert ('hint: `settle(through="1m")` goes on to the retries' in why) == manual
