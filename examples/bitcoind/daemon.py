@@ -112,6 +112,8 @@ class Bitcoind:
     def hang(self) -> None:
         """Stop answering, with all connections open."""
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after the other.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Answer again."""

@@ -182,6 +182,8 @@ class KubeApiserver:
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
+        # Its threads stop one after the other.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -161,6 +161,8 @@ class _HostInPod:
 
     def hang(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after the other.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
