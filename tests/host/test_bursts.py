@@ -19,6 +19,7 @@ BURST = 300
 BATCH = 64
 
 
+@pytest.mark.behaviour("findings3/NC16")
 @pytest.mark.parametrize("retried", [False, True], ids=["first runs", "retries"])
 def test_a_new_object_and_a_change_come_before_a_failing_first_list(
     ctrlhost_host: Any, sandbox: Any, retried: bool
