@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The parts of a queue that are disjoint.
 _PARTS = ("processing", "queued", "delayed")
+#: The keys that the host returns at once, at most.
+_MOST = 1000
 _QUEUES = (
     Column("CONTROLLER"),
     Column("DEPTH", right=True),
@@ -64,13 +66,16 @@ def command(
 
     With a controller, list its keys, first those in work, then the queued ones in their order, then those that wait for
     a delay to end. With --output json that is one part, by default `queued`.
+
+    With --failing and no controller, list the failing keys of all controllers, those with the most failures first. With
+    --output json those are the ten under `failing`.
     """
     if failing:
         if part not in (None, "failing"):
             raise click.UsageError("--failing and --part are mutually exclusive")
         part = "failing"
-    if controller is None and (part is not None or after is not None):
-        raise click.UsageError("--part, --failing and --after need a controller")
+    if controller is None and (part not in (None, "failing") or after is not None):
+        raise click.UsageError("--after, and --part of anything but failing keys, need a controller")
     if after is not None and part is None and output == "table":
         raise click.UsageError("--after needs --part: each part has cursors of its own")
     host = RunningHost(url, socket)
@@ -79,7 +84,11 @@ def command(
         if output == "json":
             print_json(body)
             return
-        print_table(_QUEUES, [_of_controller(controller) for controller in host.read(body)["controllers"]])
+        controllers = host.read(body)["controllers"]
+        if part == "failing":
+            _print_failing(host, [controller["name"] for controller in controllers], limit)
+        else:
+            print_table(_QUEUES, [_of_controller(controller) for controller in controllers])
         return
     path = f"/queues/{parse_controller(controller)}"
     query = {"limit": str(limit)} | ({} if after is None else {"after": after})
@@ -95,6 +104,18 @@ def command(
             click.echo(
                 f"{page['total']:,} {part_name} in all; the next: --part {part_name} --after {page['next']}", err=True
             )
+
+
+def _print_failing(host: RunningHost, controllers: list[str], limit: int) -> None:
+    """Print the failing keys of all controllers, those with the most failures first."""
+    query = urlencode({"part": "failing", "limit": _MOST})
+    pages = {name: host.read(host.get(f"/queues/{parse_controller(name)}?{query}")) for name in controllers}
+    items = [(name, item) for name, page in pages.items() for item in page["items"]]
+    items.sort(key=lambda named: -named[1]["failures"])
+    print_table((Column("CONTROLLER"), *_FAILING), [[name, *_failing("", item)] for name, item in items[:limit]])
+    total = sum(page["total"] for page in pages.values())
+    if total > limit:
+        click.echo(f"{total:,} failing in all; name a controller for its others, or set --limit", err=True)
 
 
 def _of_controller(controller: Answer) -> list[Any]:

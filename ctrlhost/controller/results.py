@@ -128,7 +128,7 @@ class Results:
         fields = self._note_failure(key, error)
         if terminal := _is_terminal(error):
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
-            self._forget(key)
+            self._end_back_off(key)
         self._history.failed(key, fields["error"], self.last_error, fields["place"], terminal=terminal)
         if not terminal:
             self._events.failed(key, fields["error"], fields["place"], self.last_error)
@@ -171,6 +171,9 @@ class Results:
             self._history.succeeded(key)
         else:
             self._history.postponed(key)
+        self._end_back_off(key)
+
+    def _end_back_off(self, key: Request) -> None:
         self._events.succeeded(key)
         try:
             self._queue.forget(key)

@@ -373,7 +373,7 @@ def test_an_unknown_name_is_a_mistake_of_the_user(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("queue", "--failing"),
+        ("queue", "--part=queued"),
         ("queue", "busy/keys", "--after=x"),
         ("queue", "busy/keys", "--failing", "--part=queued"),
         ("queue", "busy/keys", "--limit=0"),
