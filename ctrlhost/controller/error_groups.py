@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.error_text import line_of
-from ctrlhost.controller.places import place_of
+from ctrlhost.controller.places import is_in_plugin
 from ctrlhost.coordination.writes import causes
 from ctrlhost.errors import NotLeading, NotOwned, PluginRestarted, RetryAfter, TerminalError
 
@@ -35,12 +36,23 @@ def decisive(error: BaseException) -> BaseException:
         return error
     errors = sorted(leaves(error), key=_rank)
     first, others = errors[0], errors[1:]
-    if not place_of(first.__traceback__):
-        # A task of a group has no frame of the author; the group has.
-        first = first.with_traceback(error.__traceback__)
+    if not is_in_plugin(first.__traceback__):
+        # A task of a library's coroutine has no frame of the author; the group has.
+        first = first.with_traceback(_joined(error.__traceback__, first.__traceback__))
     for other in others[:_NAMED]:
         first.add_note(f"in one group with {line_of(other)}")
     return first
+
+
+def _joined(outer: TracebackType | None, inner: TracebackType | None) -> TracebackType | None:
+    """Return a traceback of the frames of `outer`, then of `inner`."""
+    frames = []
+    while outer is not None:
+        frames.append(outer)
+        outer = outer.tb_next
+    for frame in reversed(frames):
+        inner = TracebackType(inner, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return inner
 
 
 def _rank(error: BaseException) -> int:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost.controller.context import current
+from ctrlhost.controller.places import cause_of
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class FailureEvents:
             self._failing.popitem(last=False)
         if failures + 1 < FAILURES and now - since < SECONDS:
             return
-        cause = f"{kind} at {place}" if place else kind
+        cause = f"{kind} at {cause_of(place)}" if place else kind
         if now - told.get(cause, -AGAIN) < AGAIN or (cause not in told and len(told) >= _CAUSES):
             return
         try:

@@ -1,9 +1,10 @@
-"""The place in a plugin's code where an error occurred."""
+"""The place in a plugin's code where an error occurred, and what of it is its cause."""
 
 from __future__ import annotations
 
 import os
 import sysconfig
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ HIDDEN = (*(f"{Path(str(package.__file__)).parent}{os.sep}" for package in (ctrl
 
 #: Where Python's own modules are, and the folders in it that hold those of others.
 _STANDARD_LIBRARY, _PACKAGES = f"{sysconfig.get_path('stdlib')}{os.sep}", f"-packages{os.sep}"
+
+#: What is between the line of a plugin and that of the library that it called.
+_CALLING = ", calling "
 
 #: The top-level packages of the plugins that are installed and loaded.
 _plugins: set[str] = set()
@@ -51,7 +55,31 @@ def place_of(traceback: TracebackType | None) -> str:
             else:
                 own, library = place, ""
         traceback = traceback.tb_next
-    return f"{own}, calling {library}" if own and library else own or library
+    return f"{own}{_CALLING}{library}" if own and library else own or library
+
+
+def cause_of(place: str) -> str:
+    """Return the part of a place by which errors are grouped: without the line of a library that the plugin called."""
+    return place.partition(_CALLING)[0]
+
+
+def is_in_plugin(traceback: TracebackType | None) -> bool:
+    """Return whether a frame of a traceback is of the plugins' own code."""
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(HIDDEN) and not _is_library(traceback.tb_frame):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+@lru_cache(maxsize=1000)
+def name_of_file(file: str) -> str:
+    """Return a file below its top-level package, such as `shop/controller.py`; outside of packages its name alone."""
+    path = Path(file)
+    folder, name = path.parent, path.name
+    while folder != folder.parent and (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}/{name}"
+    return name
 
 
 def _is_library(frame: FrameType) -> bool:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound_values, current
-from ctrlhost.controller.places import HIDDEN, place_of
+from ctrlhost.controller.places import HIDDEN, cause_of, name_of_file, place_of
 from ctrlhost.host.log_sampling import Kind
 from ctrlhost.request import Request
 
@@ -125,7 +125,7 @@ def host_record(level: int, message: str, **fields: Any) -> logging.LogRecord:
 
 
 def _unformatted(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
-    place = f"{record.filename}:{record.lineno}"
+    place = _call_of(record)
     message = f"a log line of {record.name} at {place} cannot be formatted: {type(error).__name__}"
     return host_record(record.levelno, message, place=place, plugin=getattr(record, "plugin", HOST))
 
@@ -138,25 +138,34 @@ def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _kind_of(record: logging.LogRecord) -> Kind | None:
-    """Return the kind of an error: its class and place, else the place of the call; None for any other line."""
+    """Return the kind of an error or warning; None for any other line."""
+    error, place = _error_of(record)
+    return Kind(error, cause_of(place)) if error or record.levelno >= logging.WARNING else None
+
+
+def _error_of(record: logging.LogRecord) -> tuple[str, str]:
+    """Return the class and the place of the error of a line; of a line without one the place of the call."""
     error: Any = getattr(record, "error", None)
     if isinstance(error, str) and isinstance(place := getattr(record, "place", None), str):
-        return Kind(error, place)
+        return error, place
     info = record.exc_info
     if info and info[0] is not None:
-        return Kind(info[0].__name__, place_of(info[2]) or f"{record.filename}:{record.lineno}")
-    return Kind("", f"{record.filename}:{record.lineno}") if record.levelno >= logging.WARNING else None
+        return info[0].__name__, place_of(info[2]) or _call_of(record)
+    return "", _call_of(record)
+
+
+def _call_of(record: logging.LogRecord) -> str:
+    """Return the place that logged a line."""
+    return f"{name_of_file(record.pathname)}:{record.lineno}"
 
 
 def _add_error(record: logging.LogRecord) -> None:
     """Add to an error what it lacks: its class and place, and in a reconcile the number of the attempt."""
-    kind, context = _kind_of(record), current.get()
-    extra: dict[str, Any] = {}
-    if kind is not None:
-        extra = {"error": kind.error} if kind.error else {}
-        # A place in ctrlhost does not help.
-        if kind.place != f"{record.filename}:{record.lineno}" or not record.pathname.startswith(HIDDEN):
-            extra["place"] = kind.place
+    (error, place), context = _error_of(record), current.get()
+    extra: dict[str, Any] = {"error": error} if error else {}
+    # A place in ctrlhost does not help.
+    if place != _call_of(record) or not record.pathname.startswith(HIDDEN):
+        extra["place"] = place
     if context is not None and context.request is not None:
         extra["attempt"] = context.attempt
     # A line of structlog is a mapping.

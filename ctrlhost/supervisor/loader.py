@@ -13,14 +13,13 @@ import threading
 import types
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from ctrlhost import hookspecs
 from ctrlhost._core import __version__
-from ctrlhost.controller.places import add_plugin, place_of
+from ctrlhost.controller.places import add_plugin, name_of_file, place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.suggestions import did_you_mean
 from ctrlhost.supervisor.plugin_file import PluginFile
@@ -385,7 +384,7 @@ def _place(error: BaseException) -> str:
     """Return the place in the plugin's code, in brackets; empty if it is unknown."""
     place = place_of(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename:
-        place = f"{Path(error.filename).name}:{error.lineno}"
+        place = f"{name_of_file(error.filename)}:{error.lineno}"
     return f" ({place})" if place else ""
 
 
