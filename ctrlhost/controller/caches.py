@@ -23,12 +23,19 @@ T = TypeVar("T")
 
 #: The name of the index over the uids of owners, which the sources of `owns` have.
 OWNERS = "ctrlhost.owners"
+#: The begin of labels with the uid of the owner of an object that has no owner reference.
+TRACKED = "tracked.ctrlhost.dev/"
 
 
 def is_owned_by(obj: Object, uid: str, namespace: str) -> bool:
-    """Return whether an owner with this uid and namespace controls the object; references stay in their namespace."""
+    """Return whether an owner with this uid and namespace controls the object.
+
+    References stay in their namespace; without one, a label ties an object of `Owns(…, track=True)` to its owner.
+    """
     controller = obj.controller
-    return controller is not None and controller.uid == uid and namespace in ("", obj.namespace)
+    if controller is None:
+        return any(value == uid for name, value in obj.labels.items() if name.startswith(TRACKED))
+    return controller.uid == uid and namespace in ("", obj.namespace)
 
 
 class Namespace(Enum):

@@ -88,11 +88,16 @@ class Owns(KindSource):
     Owners match by group and kind, in any version. With `controller` only the controlling owner is enqueued, otherwise
     every owner. In a controller of `ctrlhost.Plugin`, `ctx.ensure` writes the kind unless `ensure` is false, and
     `ctx.prune` may delete its objects with `prune`.
+
+    With `track`, a label ties the objects of `ctx.ensure` to the reconciled object instead of an owner reference: for
+    cluster-scoped objects of a namespaced owner, and objects in other namespaces. The host adds a finalizer to the
+    reconciled objects, and deletes what they track before they go.
     """
 
     controller: bool = True
     ensure: bool = True
     prune: bool = False
+    track: bool = False
 
     if TYPE_CHECKING:
 
@@ -105,6 +110,7 @@ class Owns(KindSource):
             controller: bool = True,
             ensure: bool = True,
             prune: bool = False,
+            track: bool = False,
             **options: Unpack[SourceOptions],
         ) -> None: ...
         @overload
@@ -116,6 +122,7 @@ class Owns(KindSource):
             controller: bool = True,
             ensure: bool = True,
             prune: bool = False,
+            track: bool = False,
             **options: Unpack[SourceOptions],
         ) -> None: ...
         def __init__(self, *_: Any, **_options: Any) -> None: ...  # noqa: D107

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from ctrlhost.cache import Object
 from ctrlhost.client import Client
-from ctrlhost.client.owner import owner_reference, with_owner
+from ctrlhost.client.owner import owner_reference
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative import managed_fields
-from ctrlhost.declarative.comparison import Leaf, path_text
+from ctrlhost.declarative.child import Child
 from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest, mapping_of
 from ctrlhost.declarative.rivals import Rivals
 from ctrlhost.declarative.settled import Settled
+from ctrlhost.declarative.tracked import Tracked, marked, owner_of
 from ctrlhost.errors import Invalid, NotOwned, ServerError
 from ctrlhost.transport.steps import steps_of
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ctrlhost.cache import OwnerReference
-    from ctrlhost.client.kind_schemas import Schema
     from ctrlhost.controller.context import Context
+    from ctrlhost.declarative.comparison import Leaf
     from ctrlhost.declarative.desired import AnyObject, Desired
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.errors import ApiError
@@ -36,13 +35,14 @@ if TYPE_CHECKING:
     #: Whether to take over an object that nobody controls, or what decides that of the live one.
     Adopt: TypeAlias = bool | Callable[[Object], bool]
 
-#: The most fields that an event names.
-_NAMED = 4
 _OWNERS = "metadata.ownerReferences"
-#: The annotation of an object that has its unmanaged values, and no more.
-_BEGUN = "begun"
 #: How a server refuses, with status 500, an object that has a field which the kind lacks, or a value of another type.
 _UNTYPED = "failed to create typed patch object"
+#: What to do where the garbage collector takes no owner reference.
+_TRACK = (
+    'track it by a label with `owns=[ctrlhost.Owns("{desired.api_version}/{desired.kind}", track=True)]`, '
+    "or pass `owner=None`"
+)
 
 
 class Ensure:
@@ -70,12 +70,15 @@ class Ensure:
         NotOwned if somebody else controls the object, or nobody does and `adopt` is false.
         """
         desired = desired_of(obj)
-        self._owned.to_ensure(desired.api_version, desired.kind, owned=owner is not None)
-        child = yield from self._child(context, reconciled, desired, owner)
+        source = self._owned.to_ensure(desired.api_version, desired.kind, owned=owner is not None)
+        if isinstance(source, Tracked) and owner is not None:
+            child = yield from self._tracked(context, reconciled, desired, source.mark, owner)
+        else:
+            child = yield from self._child(context, reconciled, desired, owner)
         live = yield from _live(context, child)
         if live is None:
             return (yield from self._create(context, child))
-        adopted = self._check_owner(child, live, adopt=adopt)
+        adopted = self._check_owner(context, child, live, adopt=adopt)
         leaves = yield from _differing(context, child, live)
         if not leaves or self._settled.include(live.uid, child.left(leaves)):
             return live
@@ -94,7 +97,7 @@ class Ensure:
         reconciled: Object | None,
         desired: Desired,
         owner: AnyObject | EllipsisType | None,
-    ) -> Steps[_Child]:
+    ) -> Steps[Child]:
         """Return the object with its owner and its namespace; ValueError if the owner cannot own it."""
         resources = context.client.resources
         resource = resources.known(desired.api_version, desired.kind)
@@ -115,39 +118,63 @@ class Ensure:
             if owned_from:
                 raise ValueError(
                     f"{desired} is cluster-scoped and cannot be owned from namespace {owned_from}: the garbage "
-                    "collector would never delete it; pass `owner=None`"
+                    f"collector would never delete it; {_TRACK.format(desired=desired)}"
                 )
-            return _Child(desired, owning, uid, "", reconciled, self._annotation)
+            return Child(desired, owning, uid, "", reconciled, self._annotation)
         if owned_from and namespace and namespace != owned_from:
             raise ValueError(
                 f"{desired} in namespace {namespace} cannot be owned from namespace {owned_from}: the garbage "
-                "collector would delete it; pass `owner=None`"
+                f"collector would delete it; {_TRACK.format(desired=desired)}"
             )
         namespace = namespace or owned_from or (context.request.namespace if context.request is not None else "")
         if not namespace:
             resource = yield from context.client.refreshed(resource)
             if not resource.namespaced:
-                return _Child(desired, owning, uid, "", reconciled, self._annotation)
+                return Child(desired, owning, uid, "", reconciled, self._annotation)
             raise ValueError(f"{desired} needs metadata.namespace: its owner has none")
-        return _Child(desired, owning, uid, namespace, reconciled, self._annotation)
+        return Child(desired, owning, uid, namespace, reconciled, self._annotation)
 
-    def _check_owner(self, child: _Child, live: Object, *, adopt: Adopt) -> bool:
+    def _tracked(
+        self,
+        context: Context[Any, Any],
+        reconciled: Object | None,
+        desired: Desired,
+        mark: str,
+        owner: AnyObject | EllipsisType,
+    ) -> Steps[Child]:
+        """Return the object that a label ties to the reconciled one; ValueError for another owner."""
+        if reconciled is None or (owner is not ... and _identity(mapping_of(owner))[0] != reconciled.uid):
+            raise ValueError(
+                f"{desired} can be tracked by the reconciled object only, as `track=True` of its kind says"
+            )
+        child = yield from self._child(context, reconciled, marked(desired, mark, reconciled), None)
+        return replace(child, mark=mark)
+
+    def _check_owner(self, context: Context[Any, Any], child: Child, live: Object, *, adopt: Adopt) -> bool:
         """Return whether the live object is adopted; NotOwned if it may not be written."""
         controller = live.controller
         if controller is not None:
             if controller.uid not in child.owners:
                 raise _not_owned(child, controller)
             return False
+        other = child.tracked_by_other(live)
+        tracker = owner_of(live, child.mark) if other else None
+        cached = context.get(tracker) if tracker is not None else None
+        if cached is not None and cached.uid == other:
+            raise NotOwned(f"{child} is tracked by {cached.kind} {cached.key}")
         if adopt(live) if callable(adopt) else adopt:
             return True
         # Without an owner, the annotation tells that the object is the plugin's; `_prepare` proves it.
-        if child.owner is None and self._annotation in live.annotations:
+        if child.owner is None and not other and self._annotation in live.annotations:
             return False
+        if other:
+            hint = "`ctx.ensure(…, adopt=True)` takes it over"
+            raise NotOwned(f"{child} is tracked by an owner that is gone: {tracker}, uid {other}", hint=hint)
         raise NotOwned(
             f"{child} exists and has no controller", hint="`ctx.ensure(…, adopt=True)` makes it an owned object"
         )
 
-    def _check_rivals(self, context: Context[Any, Any], child: _Child, live: Object) -> None:
+    def _check_rivals(self, context: Context[Any, Any], child: Child, live: Object) -> None:
         """Raise NotOwned if another host has applied something else over what this one has applied lately."""
         digest = live.annotations.get(self._annotation, "")
         if is_digest(digest) and self._rivals.have(live.uid, digest, context.clock.now()):
@@ -156,7 +183,7 @@ class Ensure:
                 hint="run both hosts with leader election, or stop one of them",
             )
 
-    def _prepare(self, context: Context[Any, Any], child: _Child, live: Object, *, adopted: bool) -> Steps[bool]:
+    def _prepare(self, context: Context[Any, Any], child: Child, live: Object, *, adopted: bool) -> Steps[bool]:
         """Prove or move the ownership of fields before an apply; return whether the object still exists.
 
         The cache has no `managedFields`. NotOwned if only the annotation says that the object is the plugin's.
@@ -182,7 +209,7 @@ class Ensure:
             yield from self._release(context, child, stored)
         return True
 
-    def _create(self, context: Context[Any, Any], child: _Child) -> Steps[Object]:
+    def _create(self, context: Context[Any, Any], child: Child) -> Steps[Object]:
         """Apply an object that does not exist; with unmanaged values, these first and then without them.
 
         If the host ends in between, the annotation has no digest yet, so that the next run goes on.
@@ -194,7 +221,7 @@ class Ensure:
             yield from self._release(context, child, answer)
         return (yield from self._apply(context, child, None, []))
 
-    def _release(self, context: Context[Any, Any], child: _Child, stored: dict[str, Any]) -> Steps[None]:
+    def _release(self, context: Context[Any, Any], child: Child, stored: dict[str, Any]) -> Steps[None]:
         """Release the unmanaged fields: an apply without them would remove them."""
         managed, full = child.desired.content, child.desired.initial or {}
         try:
@@ -203,7 +230,7 @@ class Ensure:
             raise ValueError(f"{child}: {error}") from None
         yield from _move_fields(context, child, stored, entries)
 
-    def _send(self, context: Context[Any, Any], child: _Child, content: dict[str, Any]) -> Steps[dict[str, Any]]:
+    def _send(self, context: Context[Any, Any], child: Child, content: dict[str, Any]) -> Steps[dict[str, Any]]:
         try:
             return (yield from steps_of(Client.apply)(context.client, content, force=True))
         except (Invalid, ServerError) as error:
@@ -212,7 +239,7 @@ class Ensure:
             raise
 
     def _apply(
-        self, context: Context[Any, Any], child: _Child, live: Object | None, leaves: list[Leaf]
+        self, context: Context[Any, Any], child: Child, live: Object | None, leaves: list[Leaf]
     ) -> Steps[Object]:
         applied = Object((yield from self._send(context, child, child.content())))
         self._rivals.applied(applied.uid, child.desired.digest, context.clock.now())
@@ -227,7 +254,7 @@ class Ensure:
             child.record(context, reason, f"{reason.lower()} {child}{changed}", applied)
         return applied
 
-    def _refused(self, context: Context[Any, Any], child: _Child, error: ApiError) -> Steps[None]:
+    def _refused(self, context: Context[Any, Any], child: Child, error: ApiError) -> Steps[None]:
         """Raise NotOwned if another owner was first; else record why the server refuses the object."""
         if child.owner is not None and any(str(cause.get("field", "")).startswith(_OWNERS) for cause in error.causes):
             stored = yield from _read(context, child)
@@ -239,85 +266,7 @@ class Ensure:
             context.events.warning(child.reconciled, "ApplyFailed", note, action="Apply")
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    """A desired object with its place and its owner."""
-
-    desired: Desired
-    #: None for an object without an owner.
-    owner: Mapping[str, Any] | None
-    uid: str
-    #: Empty for a cluster-scoped kind.
-    namespace: str
-    reconciled: Object | None
-    #: The annotation with the digest of what was applied last.
-    annotation: str
-
-    def __str__(self) -> str:
-        """Return kind, namespace and name, as in messages."""
-        name = f"{self.namespace}/{self.desired.name}" if self.namespace else self.desired.name
-        return f"{self.desired.kind} {name}"
-
-    @property
-    def owners(self) -> tuple[str, ...]:
-        """The uids of the controllers under which the object may be written."""
-        if self.owner is not None:
-            return (self.uid,)
-        # An object that is no longer to have an owner has the reference until the next apply.
-        return (self.reconciled.uid,) if self.reconciled is not None else ()
-
-    def is_applied(self, live: Object) -> bool:
-        """Return whether the live object was applied last as it is desired now."""
-        return bool(live.annotations.get(self.annotation) == self.desired.digest)
-
-    def differing(self, live: Object, schema: Schema | None) -> list[Leaf]:
-        """Return what differs in the live object, its annotation and its controller included."""
-        leaves = self.desired.differing(live, schema)
-        if not self.is_applied(live):
-            applied = live.annotations.get(self.annotation)
-            leaves.append(Leaf(("metadata", "annotations", self.annotation), self.desired.digest, applied))
-        owner = "" if live.controller is None else live.controller.uid
-        if owner != self.uid:
-            leaves.append(Leaf(("metadata", "ownerReferences"), self.uid, owner))
-        return leaves
-
-    def is_orphan(self, live: Object) -> bool:
-        """Return whether nothing controls the live object, which is to have an owner."""
-        return self.owner is not None and live.controller is None
-
-    def changed(self, leaves: list[Leaf]) -> str:
-        """Return the first fields that differed, as in a message; never their values, which may be secret."""
-        own = (("metadata", "annotations", self.annotation), ("metadata", "ownerReferences"))
-        paths = [path_text(leaf.path) for leaf in leaves if leaf.path not in own]
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        return f": {', '.join(paths[:_NAMED])}{more}" if paths else ""
-
-    def left(self, leaves: list[Leaf]) -> tuple[str, bytes]:
-        """Return what an apply that leaves these differences is remembered by."""
-        return self.desired.digest, msgspec.json.encode(leaves)
-
-    def content(self, *, initial: bool = False) -> dict[str, Any]:
-        """Return what is sent: the object with its namespace, the annotation and the owner.
-
-        With `initial`, all values that a new one gets.
-        """
-        sent = self.desired.initial if initial and self.desired.initial is not None else self.desired.content
-        metadata = dict(sent["metadata"])
-        if self.namespace:
-            metadata["namespace"] = self.namespace
-        mark = _BEGUN if initial else self.desired.digest
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), self.annotation: mark}
-        content = {**sent, "metadata": metadata}
-        return content if self.owner is None else with_owner(content, self.owner)
-
-    def record(self, context: Context[Any, Any], reason: str, note: str, applied: Object) -> None:
-        """Log a change, and record it as an event about the reconciled object."""
-        context.log.info("%s", note)
-        if self.reconciled is not None:
-            context.events.normal(self.reconciled, reason, note, action="Apply", related=applied)
-
-
-def _differing(context: Context[Any, Any], child: _Child, live: Object) -> Steps[list[Leaf]]:
+def _differing(context: Context[Any, Any], child: Child, live: Object) -> Steps[list[Leaf]]:
     """Return what differs in the live object; without the schema of its kind, more may seem to."""
     client, kind = context.client, (child.desired.api_version, child.desired.kind)
     schema = client.schemas.known(*kind)
@@ -328,19 +277,19 @@ def _differing(context: Context[Any, Any], child: _Child, live: Object) -> Steps
     return leaves
 
 
-def _live(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
+def _live(context: Context[Any, Any], child: Child) -> Steps[Object | None]:
     """Return the object from the cache, else from the server: the cache may be narrowed, or behind."""
     desired = child.desired
     cached = owned_lister(context, desired.api_version, desired.kind).get(desired.name, child.namespace)
     return cached if cached is not None else (yield from _read(context, child))
 
 
-def _read(context: Context[Any, Any], child: _Child) -> Steps[Object | None]:
+def _read(context: Context[Any, Any], child: Child) -> Steps[Object | None]:
     stored = yield from _find(context, child)
     return None if stored is None else Object(stored)
 
 
-def _find(context: Context[Any, Any], child: _Child) -> Steps[dict[str, Any] | None]:
+def _find(context: Context[Any, Any], child: Child) -> Steps[dict[str, Any] | None]:
     """Return the object as the server has it, with its `managedFields`."""
     desired, namespace = child.desired, child.namespace or None
     return (
@@ -349,7 +298,7 @@ def _find(context: Context[Any, Any], child: _Child) -> Steps[dict[str, Any] | N
 
 
 def _move_fields(
-    context: Context[Any, Any], child: _Child, stored: dict[str, Any], entries: list[dict[str, Any]] | None
+    context: Context[Any, Any], child: Child, stored: dict[str, Any], entries: list[dict[str, Any]] | None
 ) -> Steps[dict[str, Any]]:
     """Write the entries of `managedFields`, if there are any; return the object as it is now. Raises Conflict."""
     if entries is None:
@@ -389,7 +338,7 @@ def _identity(owner: Mapping[str, Any]) -> tuple[str, str]:
     return reference["uid"], owner["metadata"].get("namespace") or ""
 
 
-def _not_owned(child: _Child, controller: OwnerReference) -> NotOwned:
+def _not_owned(child: Child, controller: OwnerReference) -> NotOwned:
     owner = child.owner or {}
     named = (owner.get("kind"), (owner.get("metadata") or {}).get("name"))
     # An owner that was made again: the garbage collector deletes what the former one owned.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: The API's rule: a DNS name of at most 253 characters, a slash, and a name of at most 63.
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME = re.compile(
+NAME = re.compile(
     rf"(?=[^/]{{1,253}}/){_LABEL}(?:\.{_LABEL})*/(?=.{{1,63}}\Z)[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?", re.ASCII
 )
 
@@ -82,7 +82,7 @@ def collect_finalizers(controller: DeclaredController, declared: Iterable[Declar
 def find_problem(declared: DeclaredFunction, declaration: Declaration) -> tuple[str, str] | None:
     """Return what is wrong with a finalizer's name, controller, function or condition, and a hint; None for nothing."""
     name, controller, when = declared.options["name"], declared.options["of"], declared.options["when"]
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         text = f'{name!r} is not the name of a finalizer: it needs a domain, such as "example.com/cleanup"'
         return text, 'write it as `@plugin.finalizer("example.com/cleanup", of=reconcile)`'
     if not any(controller is known for known in declaration.controllers):

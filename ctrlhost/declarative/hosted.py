@@ -13,10 +13,11 @@ from ctrlhost.declarative.checks import resolve_options
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
 from ctrlhost.declarative.events import OnceMemory
-from ctrlhost.declarative.finalizers import ObjectFinalizers, collect_finalizers
+from ctrlhost.declarative.finalizers import Finalizer, ObjectFinalizers, collect_finalizers
 from ctrlhost.declarative.leftovers import Leftovers, leftover_source
 from ctrlhost.declarative.owned_kinds import OwnedKinds, writes_of, writes_of_owner
 from ctrlhost.declarative.status_patch import StatusPatches
+from ctrlhost.declarative.tracked import mark_of, tracked_source
 from ctrlhost.errors import PluginLoadError, UndeclaredRead
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.models.model import decode
@@ -67,15 +68,25 @@ class HostedController:
         observed = shape.observed_generation and not in_object
         self.shape = replace(shape, cached=cached, in_object=in_object, observed_generation=observed)
         self.statuses = StatusPatches(self.shape)
-        self.finalizers = ObjectFinalizers(collect_finalizers(controller, declaration.finalizers))
-        #: What has their finalizers though the controller does not select it.
-        self.leftovers = Leftovers(self.finalizers.names)
+        declared_finalizers = collect_finalizers(controller, declaration.finalizers)
+        #: Whether the author's functions finalize objects.
+        self.finalizes = bool(declared_finalizers)
+        self._owns = [own if isinstance(own, Owns) else Owns(own) for own in self.options.get("owns") or ()]
+        #: The finalizer of the host itself, which deletes what the objects track; its function is never called.
+        self.tracking: Finalizer | None = None
+        if any(own.track for own in self._owns):
+            self.tracking = Finalizer(mark_of(host.name, controller.name), controller.declared)
+        # Last: as with owner references, the author's functions run before the objects go.
+        own = () if self.tracking is None else (self.tracking,)
+        self.finalizers = ObjectFinalizers((*declared_finalizers, *own))
         self.events = OnceMemory()
         self.conflicts = Conflicts()
         self._indexes = declaration.indexes
         #: The sources that watch a kind.
         self.kinds = [_indexed(source, self._indexes) for source in self._kinds()]
         self.owned = OwnedKinds(host.name, f"{host.name}/{controller.name}", self.kinds)
+        #: What has the finalizers though the controller does not select it.
+        self.leftovers = Leftovers(self.finalizers.names, self.owned)
         self.ensure = Ensure(self.owned)
         self._caches: dict[tuple[str, str, type[Any] | None], CachedKind] = {}
 
@@ -90,14 +101,17 @@ class HostedController:
         return [*self.kinds, *timers, *([leftover_source(self.kinds[0], self.leftovers)] if self.finalizers else [])]
 
     def _kinds(self) -> list[KindSource]:
-        owns = [own if isinstance(own, Owns) else Owns(own) for own in self.options.get("owns") or ()]
+        owns = self._owns
         primary = self._primary()
         sources: list[KindSource] = [replace(primary, writes=(*primary.writes, *writes_of_owner(owns)))]
         for own in owns:
             indexes = {**own.indexes, OWNERS: "metadata.ownerReferences[*].uid"}
             writes = (*own.writes, *writes_of(own))
             suppress = True if own.suppress_echo is None else own.suppress_echo
-            sources.append(replace(own, indexes=indexes, writes=writes, suppress_echo=suppress))
+            source = replace(own, indexes=indexes, writes=writes, suppress_echo=suppress)
+            if own.track:
+                source = tracked_source(source, mark_of(self.host.name, self.controller.name))
+            sources.append(source)
         for watch in self.options.get("watches") or ():
             watches = watch if isinstance(watch, Watches) else Watches(watch)
             sources.append(replace(watches, after_sync=True, writes=(*watches.writes, *writes_of(watches))))

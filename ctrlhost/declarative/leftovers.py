@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.controller.attachment import LOW_PRIORITY, Attachment
 from ctrlhost.controller.source import KindSource
 from ctrlhost.declarative.finalizers import write_finalizers
+from ctrlhost.declarative.owned_kinds import OwnedKinds
+from ctrlhost.declarative.prune import delete_tracked
 from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed
 
 if TYPE_CHECKING:
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 class Leftovers:
     """The finalizers of one controller on objects that it does not select. Callable from any thread."""
 
-    def __init__(self, names: frozenset[str]) -> None:
-        """Know the names of the finalizers; `watch` says where the objects are."""
+    def __init__(self, names: frozenset[str], owned: OwnedKinds) -> None:
+        """Know the names of the finalizers, and the tracked kinds; `watch` says where the objects are."""
         self.names = names
+        self._owned = owned
         self._source: LeftoverSource | None = None
         self._informer: Informer | None = None
         self._namespaces: NamespaceSelector | None = None
@@ -43,9 +46,15 @@ class Leftovers:
         """Read the objects from `informer`; `source` and `namespaces` tell which ones the controller selects."""
         self._source, self._informer, self._namespaces = source, informer, namespaces
 
+    @property
+    def _tracking(self) -> frozenset[str]:
+        """The finalizer of an object whose children are deleted with it."""
+        return frozenset(source.mark for source in self._owned.tracked)
+
     def held_by(self, obj: Object) -> bool:
-        """Return whether an object has one of the finalizers."""
-        return any(name in self.names for name in obj.finalizers)
+        """Return whether an object has one of the finalizers that is to come off."""
+        names = self.names if obj.deletion_timestamp is not None else self.names - self._tracking
+        return any(name in names for name in obj.finalizers)
 
     def release(self, context: Context[Any, Any]) -> Steps[None]:
         """Take the finalizers off the object of the run, which the controller's cache does not have.
@@ -65,8 +74,14 @@ class Leftovers:
             yield from self._find(client, key, source.selected_labels, source.selected_fields)
         ):
             return
-        removed = [name for name in obj.finalizers if name in self.names]
-        yield from write_finalizers(client, obj, [name for name in obj.finalizers if name not in self.names])
+        names = self.names
+        if obj.deletion_timestamp is None:
+            # What it tracks stays as long as it does.
+            names -= self._tracking
+        else:
+            yield from delete_tracked(self._owned, context, obj)
+        removed = [name for name in obj.finalizers if name in names]
+        yield from write_finalizers(client, obj, [name for name in obj.finalizers if name not in names])
         record_removal(context, obj, removed, "the controller no longer selects the object")
 
     def _find(
@@ -112,7 +127,7 @@ class LeftoverSource(KindSource):
     #: The selectors of the controller's `For`.
     selected_labels: str | None = None
     selected_fields: str | None = None
-    leftovers: Leftovers = field(default_factory=lambda: Leftovers(frozenset()))
+    leftovers: Leftovers = field(default_factory=lambda: Leftovers(frozenset(), OwnedKinds("", "", ())))
 
     def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:
         """Declare nothing: the controller must not become a view of this watch, which keeps nearly nothing."""

@@ -10,6 +10,7 @@ from ctrlhost.controller.error_groups import leaves
 from ctrlhost.controller.results import RunAgain
 from ctrlhost.coordination.writes import causes
 from ctrlhost.declarative.leftovers import record_removal
+from ctrlhost.declarative.prune import delete_tracked
 from ctrlhost.errors import Conflict, CtrlhostError, NotLeading, PluginRestarted, Stale
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class OwnPatches:
                 if stored.deletion_timestamp is None:
                     stored = yield from self._keep_finalizers(stored)
                 else:
-                    stored, self.finalizer = yield from hosted.finalizers.next(
-                        context.client, key, stored, hosted.typed
-                    )
+                    stored, self.finalizer = yield from self._next_finalizer(stored)
             except Conflict as error:
                 raise hosted.conflicts.lost(key, self._patched, error) from error
         if stored is None:
@@ -78,6 +77,16 @@ class OwnPatches:
             hosted.conflicts.over(key)
         self._primary = stored
         return stored
+
+    def _next_finalizer(self, obj: Object) -> Steps[tuple[Object | None, Finalizer | None]]:
+        """Return the object and the finalizer whose function is to be called; that of the host ends here."""
+        hosted, key, client = self._hosted, self._context.request, self._context.client
+        stored, due = yield from hosted.finalizers.next(client, key, obj, hosted.typed)
+        if stored is None or due is None or due is not hosted.tracking:
+            return stored, due
+        yield from delete_tracked(hosted.owned, self._context, stored)
+        hosted.finalizers.succeeded(key, stored.uid, due)
+        return (yield from hosted.finalizers.next(client, key, stored, hosted.typed))
 
     def _keep_finalizers(self, obj: Object) -> Steps[Object | None]:
         """Add and take off finalizers as the object needs them; an event names those that were taken off."""

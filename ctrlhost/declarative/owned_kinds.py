@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.sources import Owns, Watches
+from ctrlhost.declarative.tracked import Tracked
 from ctrlhost.errors import PluginError, UndeclaredRead
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ class OwnedKinds:
     controller: str
     kinds: Sequence[KindSource]
 
-    def to_ensure(self, api_version: str, kind: str, *, owned: bool) -> None:
-        """Raise UndeclaredRead for an undeclared kind, and PluginError for one that is only read.
+    @property
+    def tracked(self) -> list[Tracked]:
+        """The kinds whose objects are tied to their owner by a label."""
+        return [source for source in self.kinds if isinstance(source, Tracked)]
+
+    def to_ensure(self, api_version: str, kind: str, *, owned: bool) -> Owns | Watches:
+        """Return the source; raise UndeclaredRead for an undeclared kind, and PluginError for one that is only read.
 
         With `owned`, the object is to have an owner, which one of `Watches` cannot have: its changes go to its map.
         """
@@ -47,15 +53,21 @@ class OwnedKinds:
                 f"controller `{self.controller}` only reads {kind} ({api_version}): its `Owns` has `ensure=False`",
                 hint=f"drop `ensure=False`: `owns=[{_reference(api_version, kind)}]`",
             )
+        return source
 
-    def to_prune(self, api_version: str, kind: str) -> None:
-        """Raise UndeclaredRead for a kind that is not owned, and PluginError for one without `prune=True`."""
-        if not getattr(self._find(api_version, kind), "prune", False):
+    def to_prune(self, api_version: str, kind: str) -> Owns:
+        """Return the source.
+
+        UndeclaredRead for a kind that is not owned, PluginError for one without `prune=True`.
+        """
+        source = self._find(api_version, kind)
+        if not (isinstance(source, Owns) and source.prune):
             raise PluginError(
                 self.plugin,
                 f"controller `{self.controller}` does not prune {kind} ({api_version})",
                 hint=f"allow it: `owns=[ctrlhost.Owns({_reference(api_version, kind)}, prune=True)]`",
             )
+        return source
 
     def _find(self, api_version: str, kind: str) -> Owns | Watches:
         written = [
@@ -77,13 +89,13 @@ class OwnedKinds:
 def writes_of(source: Owns | Watches) -> Writes:
     """Return what `ctx.ensure` and `ctx.prune` need of a kind."""
     ensures = ("get", "create", "patch") if is_ensured(source) else ()
-    prunes = ("delete",) if isinstance(source, Owns) and source.prune else ()
+    prunes = ("delete",) if isinstance(source, Owns) and (source.prune or source.track) else ()
     return (("", (*ensures, *prunes)),) if ensures or prunes else ()
 
 
 def writes_of_owner(owns: Sequence[Owns]) -> Writes:
     """Return what `blockOwnerDeletion` of the owned objects needs of their owner's kind."""
-    return (("finalizers", ("update",)),) if any(is_ensured(own) for own in owns) else ()
+    return (("finalizers", ("update",)),) if any(is_ensured(own) and not own.track for own in owns) else ()
 
 
 def is_ensured(source: Owns | Watches) -> bool:

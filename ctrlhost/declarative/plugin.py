@@ -507,10 +507,16 @@ class Plugin(Parameters[S]):
 
     @hookimpl
     def ctrlhost_finalizers(self) -> dict[str, list[str]]:
-        """Return the declared finalizers by controller."""
+        """Return the declared finalizers by controller, and those of the host for what their objects track."""
+        from ctrlhost.declarative.tracked import mark_of, may_track
+
         names: dict[str, list[str]] = {}
         for finalizer in self.declaration.finalizers:
             names.setdefault(finalizer.options["of"].name, []).append(str(finalizer.options["name"]))
+        for controller in self.declaration.controllers:
+            if may_track(controller.declared.options.get("owns")):
+                mark = mark_of(self.declaration.loaded_as or "", controller.name)
+                names.setdefault(controller.name, []).append(mark)
         return names
 
     @hookimpl

@@ -10,7 +10,9 @@ import msgspec
 from ctrlhost.client import Client
 from ctrlhost.controller.caches import OWNERS, is_owned_by
 from ctrlhost.controller.context import owned_lister
+from ctrlhost.declarative import managed_fields
 from ctrlhost.declarative.desired import AnyObject, mapping_of
+from ctrlhost.declarative.tracked import Tracked
 from ctrlhost.errors import NotFound
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.request import Request
@@ -19,6 +21,7 @@ from ctrlhost.transport.steps import steps_of
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.controller.context import Context
+    from ctrlhost.controller.sources import Owns
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.models.kinds import Kind, KindRef
     from ctrlhost.transport.steps import Steps
@@ -37,11 +40,24 @@ def prune(
     writes in time, Conflict if an object has changed since.
     """
     kind = kind_of(reference)
-    owned.to_prune(kind.api_version, kind.kind)
+    source = owned.to_prune(kind.api_version, kind.kind)
     kept = _names(kind, keep)
     if reconciled is None:
-        # The garbage collector deletes what the object owned.
+        # The garbage collector deletes what the object owned, and its finalizer what it tracked.
         return []
+    return (yield from _delete(context, reconciled, source, kept))
+
+
+def delete_tracked(owned: OwnedKinds, context: Context[Any, Any], owner: Object) -> Steps[None]:
+    """Delete all that the owner tracks, because it is being deleted. Raises as `prune` does."""
+    for source in owned.tracked:
+        yield from _delete(context, owner, source, {})
+
+
+def _delete(
+    context: Context[Any, Any], reconciled: Object, source: Owns, kept: dict[str | None, set[str]]
+) -> Steps[list[Request]]:
+    kind = source.reference
     lister = owned_lister(context, kind.api_version, kind.kind)
     yield from lister.catch_up()
     pruned = []
@@ -51,6 +67,8 @@ def prune(
         if is_kept or child.deletion_timestamp is not None or not is_owned:
             continue
         preconditions = {"uid": child.uid, "resourceVersion": child.resource_version}
+        if isinstance(source, Tracked) and not (yield from _is_applied(context, child)):
+            continue
         try:
             yield from steps_of(Client.delete)(
                 context.client,
@@ -68,6 +86,18 @@ def prune(
         context.log.info("%s", note)
         context.events.normal(reconciled, "Pruned", note, action="Delete", related=child)
     return pruned
+
+
+def _is_applied(context: Context[Any, Any], child: Object) -> Steps[bool]:
+    """Return whether the plugin has applied a tracked object: anybody can write its label."""
+    manager = context.client.field_manager
+    stored = yield from steps_of(Client.find)(
+        context.client, child.api_version, child.kind, child.name, child.namespace or None
+    )
+    if stored is None or managed_fields.is_applied_by(stored, manager):
+        return stored is not None
+    context.log.warning("kept %s %s: %s has never applied it", child.kind, child.key, manager)
+    return False
 
 
 def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[str]]:

@@ -27,7 +27,7 @@ class Reconciler:
     def register(self) -> None:
         """Add the controller to the host."""
         hosted = self._hosted
-        if hosted.host.dry_run and hosted.finalizers:
+        if hosted.host.dry_run and hosted.finalizes:
             text = (
                 "dry run: finalizer functions of %s have real effects outside Kubernetes unless they read `ctx.dry_run`"
             )

@@ -11,7 +11,7 @@ from ctrlhost_sandbox import Sandbox
 import ctrlhost
 from ctrlhost import Invalid, NotOwned, PluginError, UndeclaredRead
 from ctrlhost.client import async_client
-from ctrlhost.declarative import ensure
+from ctrlhost.declarative.child import Child
 from ctrlhost.own_writes import lister
 from ctrlhost.testing import ManualClock
 from tests.support.operators import (
@@ -234,14 +234,14 @@ def test_a_field_that_the_server_rewrites_is_applied_once(ctrlhost_host) -> None
 @pytest.mark.behaviour("authoring/AC8")
 def test_an_annotation_that_a_server_drops_costs_one_apply(ctrlhost_host, monkeypatch: pytest.MonkeyPatch) -> None:
     """As an admission policy does."""
-    content = ensure._Child.content
+    content = Child.content
 
     def without_annotation(child: Any) -> dict[str, Any]:
         sent = content(child)
         del sent["metadata"]["annotations"]
         return sent
 
-    monkeypatch.setattr(ensure._Child, "content", without_annotation)
+    monkeypatch.setattr(Child, "content", without_annotation)
     wanted = Wanted()
     host = ctrlhost_host(operator(wanted))
     requests = Requests(host)
