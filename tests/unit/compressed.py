@@ -85,7 +85,7 @@ def listed(
     informer.feed_list(
         b'{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[' % kind.encode()
     )
-    texts = (each if isinstance(each, bytes) else json.dumps(each).encode() for each in objects)
+    texts = (obj if isinstance(obj, bytes) else json.dumps(obj).encode() for obj in objects)
     informer.feed_list(next(texts, b""))
     while piece := b"".join(b"," + text for text in islice(texts, 100)):
         informer.feed_list(piece)

@@ -34,9 +34,9 @@ def work_queue(clock: ManualClock, request: pytest.FixtureRequest) -> WorkQueue:
 @pytest.fixture
 def bench(manual_clock: ManualClock) -> Iterator[Bench]:
     """Controllers on a manual clock, without an API server."""
-    made = Bench(manual_clock)
-    yield made
-    made.close()
+    workbench = Bench(manual_clock)
+    yield workbench
+    workbench.close()
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def server() -> Iterator[StubApiServer]:
 @pytest.fixture
 def rig_with(server: StubApiServer) -> Iterator[Callable[..., Rig]]:
     """Create informers with options on the stub server, or on the server in the option `server`."""
-    made: list[Rig] = []
+    rigs: list[Rig] = []
 
     def make(**options: object) -> Rig:
-        made.append(Rig(options.pop("server", server), **options))
-        return made[-1]
+        rigs.append(Rig(options.pop("server", server), **options))
+        return rigs[-1]
 
     yield make
-    for each in made:
-        each.stop()
+    for running in rigs:
+        running.stop()
 
 
 @pytest.fixture
@@ -69,14 +69,14 @@ def rig(rig_with: Callable[..., Rig]) -> Rig:
 @pytest.fixture
 def client(server: StubApiServer) -> Iterator[Client]:
     """A client of the stub server."""
-    made = Client(server.url)
-    yield made
-    made.close()
+    api = Client(server.url)
+    yield api
+    api.close()
 
 
 @pytest.fixture
 def factory(client: Client) -> Iterator[InformerFactory]:
     """A factory whose informers list in pages and retry quickly."""
-    made = InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK))
-    yield made
-    made.stop()
+    informers = InformerFactory(client, options=ReflectorOptions(watch_list=False, backoff=QUICK))
+    yield informers
+    informers.stop()

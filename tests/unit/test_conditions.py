@@ -45,7 +45,7 @@ def test_the_transition_time_changes_only_with_the_status(manual_clock: ManualCl
 def test_setting_an_equal_condition_changes_nothing(manual_clock: ManualClock) -> None:
     obj: dict = {}
     conditions.set(obj, "Ready", True, "Done", "", manual_clock, observed_generation=1)
-    before = [dict(one) for one in obj["status"]["conditions"]]
+    before = [dict(condition) for condition in obj["status"]["conditions"]]
     manual_clock.advance(5)
     assert not conditions.set(obj, "Ready", True, "Done", "", manual_clock, observed_generation=1)
     assert not conditions.set(obj, "Ready", True, "Done", "", manual_clock)
@@ -55,7 +55,7 @@ def test_setting_an_equal_condition_changes_nothing(manual_clock: ManualClock) -
 def test_conditions_of_other_types_are_unchanged(manual_clock: ManualClock) -> None:
     obj: dict = {"status": {"conditions": [{"type": "Other", "status": "True"}]}}
     conditions.set(obj, "Ready", None, "NotKnown", "", manual_clock)
-    assert [one["type"] for one in obj["status"]["conditions"]] == ["Other", "Ready"]
+    assert [condition["type"] for condition in obj["status"]["conditions"]] == ["Other", "Ready"]
     assert conditions.get(obj, "Ready")["status"] == "Unknown"
     assert conditions.get(obj, "Missing") is None
     assert not conditions.is_true({}, "Ready")
@@ -119,4 +119,4 @@ def test_a_condition_is_set_in_its_place(
 @pytest.mark.behaviour("naming/H10")
 def test_a_condition_is_true_only_if_the_first_of_its_type_is() -> None:
     obj = {"status": {"conditions": [entry("Ready", "True"), entry("Ready", "False"), entry("Other", "False")]}}
-    assert [conditions.is_true(obj, one) for one in ("Ready", "Other", "Missing")] == [True, False, False]
+    assert [conditions.is_true(obj, name) for name in ("Ready", "Other", "Missing")] == [True, False, False]

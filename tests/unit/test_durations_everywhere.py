@@ -141,6 +141,6 @@ def test_queues_and_limiters_take_durations(manual_clock: ManualClock) -> None:
 def test_timeouts_of_requests_are_durations(sandbox: Any) -> None:
     client = Client.load(sandbox.kubeconfig, connect_timeout="5s")
     assert client.get("v1", "Namespace", "default", timeout="20s")["kind"] == "Namespace"
-    assert next(one["kind"] for one in client.list("v1", "Namespace", timeout=timedelta(seconds=20))) == "Namespace"
+    assert next(obj["kind"] for obj in client.list("v1", "Namespace", timeout=timedelta(seconds=20))) == "Namespace"
     with pytest.raises(ValueError, match="invalid duration `20`"):
         client.get("v1", "Namespace", "default", timeout="20")

@@ -184,7 +184,7 @@ def test_objects_of_another_kind_or_shape_are_refused(models, change):
 def test_a_list_has_its_own_struct(models):
     module = models({"spec": {"type": "object"}})
     answer = {"apiVersion": "example.com/v1", "kind": "ThingList", "metadata": {}, "items": [thing().to_dict()]}
-    assert [one.metadata.name for one in msgspec.convert(answer, module.ThingList).items] == ["a"]
+    assert [item.metadata.name for item in msgspec.convert(answer, module.ThingList).items] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_the_models_of_a_whole_crd_read_its_objects(tmp_path, capsys, monkeypatc
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(capsys.readouterr().out, module.__dict__)
     network = yaml.safe_load((ROOT / "plugins/bitcoin/examples/03-modern.yaml").read_text())
-    found = msgspec.convert(network, module.BitcoinNetwork)
-    assert (found.metadata.name, found.spec.nodes) == (network["metadata"]["name"], network["spec"]["nodes"])
+    converted = msgspec.convert(network, module.BitcoinNetwork)
+    assert (converted.metadata.name, converted.spec.nodes) == (network["metadata"]["name"], network["spec"]["nodes"])

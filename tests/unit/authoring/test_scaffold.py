@@ -73,9 +73,9 @@ def test_the_tree_is_that_of_the_specification(folder, capsys, variant):
     project_file = tomllib.loads((folder / "my-op/pyproject.toml").read_text())
     assert {"authors", "maintainers", "urls", "license"}.isdisjoint(project_file["project"])
     domains = set(re.findall(r"[\w.-]+\.(?:com|org|io|dev|net)\b", text))
-    assert {one for one in domains if not one.endswith("example.com")} <= {"app.kubernetes.io"}
+    assert {domain for domain in domains if not domain.endswith("example.com")} <= {"app.kubernetes.io"}
     assert project_file["project"]["entry-points"]["ctrlhost"] == {"my-op": "ctrlhost_my_op:plugin"}
-    assert all(">=" in one for one in project_file["project"]["dependencies"])
+    assert all(">=" in dependency for dependency in project_file["project"]["dependencies"])
     assert list(yaml.safe_load_all((folder / f"my-op/examples/{kind}.yaml").read_text()))
     # The tutorial writes the kubeconfig of a sandbox there, with a token.
     assert "sandbox.yaml" in (folder / "my-op/.gitignore").read_text().splitlines()
@@ -104,8 +104,8 @@ def test_all_that_is_chosen_is_in_the_code():
     source = project(choices)["src/ctrlhost_my_op/__init__.py"]
     assert '@ctrlhost.resource("a.example.com/v1alpha1", scope="Cluster")' in source
     assert all(f'"{reference}"' in source for reference in OWNED)
-    made = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    ensured = [one for one in made if ast.unparse(one.func) == "ctx.ensure"]
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    ensured = [call for call in calls if ast.unparse(call.func) == "ctx.ensure"]
     assert len(ensured) == len(OWNED)
 
 
@@ -165,5 +165,5 @@ def test_the_same_choices_give_the_same_texts():
 
 def test_the_help_lists_the_kinds_that_a_plugin_can_own(capsys):
     assert execute(["new", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert all(one in shown for one in OWNED)
+    out = capsys.readouterr().out
+    assert all(name in out for name in OWNED)

@@ -32,8 +32,8 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_the_modules_and_packages_beside_a_file_are_its_sources(tree):
-    found = Sources.of([tree / "operator.py"], []).snapshot()
-    names = {path.removeprefix(f"{tree}/") for path in found}
+    snapshot = Sources.of([tree / "operator.py"], []).snapshot()
+    names = {path.removeprefix(f"{tree}/") for path in snapshot}
     assert names == {
         "operator.py",
         "shared.py",
@@ -46,8 +46,8 @@ def test_the_modules_and_packages_beside_a_file_are_its_sources(tree):
 def test_a_package_and_a_single_module_are_found_by_name_without_an_import(tree, monkeypatch):
     monkeypatch.syspath_prepend(str(tree))
     (tree / "package/__init__.py").write_text("raise SystemExit('imported')")
-    found = Sources.of([], ["package.code", "shared", "no_such_module_at_all"], [tree / "notes.txt"]).snapshot()
-    names = {path.removeprefix(f"{tree}/") for path in found}
+    snapshot = Sources.of([], ["package.code", "shared", "no_such_module_at_all"], [tree / "notes.txt"]).snapshot()
+    names = {path.removeprefix(f"{tree}/") for path in snapshot}
     assert names == {"package/__init__.py", "package/code.py", "package/crds/kind.yaml", "shared.py", "notes.txt"}
 
 
@@ -62,8 +62,8 @@ def test_changed_added_and_removed_files_are_found(tree):
     times = (tree / "shared.py").stat()
     os.utime(tree / "new", ns=(times.st_atime_ns, times.st_mtime_ns))
     (tree / "new").rename(tree / "shared.py")
-    found = changes(before, sources.snapshot())
-    assert found == [f"{tree}/{name}" for name in ("added.py", "package/code.py", "shared.py")]
+    difference = changes(before, sources.snapshot())
+    assert difference == [f"{tree}/{name}" for name in ("added.py", "package/code.py", "shared.py")]
 
 
 def test_missing_directories_have_no_sources(tmp_path):

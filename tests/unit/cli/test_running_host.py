@@ -64,15 +64,15 @@ def answers() -> Iterator[Answers]:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder whose path is short enough for sockets."""
-    with TemporaryDirectory(prefix="run-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="run-") as directory:
+        yield Path(directory)
 
 
 def listening(path: Path) -> socket.socket:
-    one = socket.socket(socket.AF_UNIX)
-    one.bind(str(path))
-    one.listen()
-    return one
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
 
 
 def problem(error: str, hint: str | None = None, **more: Any) -> bytes:

@@ -217,7 +217,7 @@ def test_errors_of_plugins_are_text() -> None:
         "place": "a.py:1",
     }
     texts = [line.text for line in screen(status(errors=[error]), View(errors=True), 200, 24)]
-    (shown,) = (text for text in texts if text.startswith("03:59:58"))
-    assert r"ValueError: <script> \x1b[31m{{\nsecond line (a.py:1)" in shown
-    assert r"a\x1b]0;title\x07" in shown
+    (line,) = (text for text in texts if text.startswith("03:59:58"))
+    assert r"ValueError: <script> \x1b[31m{{\nsecond line (a.py:1)" in line
+    assert r"a\x1b]0;title\x07" in line
     assert all(text.isprintable() for text in texts)

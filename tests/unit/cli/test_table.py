@@ -48,7 +48,7 @@ def test_a_table_without_rows_is_its_heading() -> None:
 
 @pytest.mark.behaviour("operations/OP49")
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [
         ("<script>{{ é 日本", "<script>{{ é 日本"),
         ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
@@ -56,6 +56,6 @@ def test_a_table_without_rows_is_its_heading() -> None:
         ("\x9b2J\u2028line\u202eright\ud800", r"\x9b2J\u2028line\u202eright\ud800"),
     ],
 )
-def test_text_that_a_terminal_would_obey_is_shown_as_text(text: str, shown: str) -> None:
-    assert visible(text) == shown
-    assert table([Column("TEXT")], [[text]]) == ["TEXT", shown]
+def test_text_that_a_terminal_would_obey_is_shown_as_text(text: str, escaped: str) -> None:
+    assert visible(text) == escaped
+    assert table([Column("TEXT")], [[text]]) == ["TEXT", escaped]

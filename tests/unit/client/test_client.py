@@ -61,9 +61,9 @@ def test_a_list_is_fetched_in_pages_and_sets_the_kind_of_each_item(server, clien
         Json(pod_list(7, pod("a", 1), pod("b", 2), continue_="next")),
         Json(pod_list(7, pod("c", 3))),
     )
-    found = list(client.list("v1", "Pod", page_size=2, label_selector="app in (x,y)"))
-    assert [pod["metadata"]["name"] for pod in found] == ["a", "b", "c"]
-    assert {(pod["apiVersion"], pod["kind"]) for pod in found} == {("v1", "Pod")}
+    pods = list(client.list("v1", "Pod", page_size=2, label_selector="app in (x,y)"))
+    assert [pod["metadata"]["name"] for pod in pods] == ["a", "b", "c"]
+    assert {(pod["apiVersion"], pod["kind"]) for pod in pods} == {("v1", "Pod")}
     first, second = server.requests
     assert first.query == {"limit": "2", "labelSelector": "app in (x,y)"}
     assert second.query == {"limit": "2", "labelSelector": "app in (x,y)", "continue": "next"}
@@ -421,23 +421,23 @@ def test_many_threads_share_one_client(server, client):
 
     for number in range(40):
         server.on("GET", f"{PODS}/p{number}", Computed(answer))
-    found: list[str] = []
+    names: list[str] = []
 
     def work(start: int) -> None:
-        found.extend(client.get("v1", "Pod", f"p{number}")["metadata"]["name"] for number in range(start, 40, 8))
+        names.extend(client.get("v1", "Pod", f"p{number}")["metadata"]["name"] for number in range(start, 40, 8))
 
     threads = [threading.Thread(target=work, args=(start,)) for start in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == sorted(f"p{number}" for number in range(40))
+    assert sorted(names) == sorted(f"p{number}" for number in range(40))
 
 
 def test_what_is_written_may_hold_parts_of_cached_objects(server, client):
     server.on("POST", "/api/v1/namespaces/default/configmaps", echo())
     source = ctrlhost.Object({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": ["v", {"deep": 1}]}})
-    made = client.create(
+    copy = client.create(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -446,8 +446,8 @@ def test_what_is_written_may_hold_parts_of_cached_objects(server, client):
             "list": source["data"]["k"],
         }
     )
-    assert made["metadata"]["labels"] == {"x": "y"}
-    assert (made["data"], made["list"]) == ({"k": ["v", {"deep": 1}]}, ["v", {"deep": 1}])
+    assert copy["metadata"]["labels"] == {"x": "y"}
+    assert (copy["data"], copy["list"]) == ({"k": ["v", {"deep": 1}]}, ["v", {"deep": 1}])
     with pytest.raises(TypeError, match="object is not a JSON type"):
         client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": object()})
 

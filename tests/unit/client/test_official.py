@@ -35,12 +35,12 @@ def core(client: Client) -> Any:
 
 @pytest.mark.behaviour("authoring/AP9")
 def test_a_client_has_one_official_client_and_a_derived_one_its_own(client: Client) -> None:
-    found = client.official()
-    assert client.official() is found
+    api = client.official()
+    assert client.official() is api
     derived = client.derive(field_manager="other")
-    assert derived.official() is not found
+    assert derived.official() is not api
     assert derived.official() is derived.official()
-    assert AsyncClient(client).official() is found
+    assert AsyncClient(client).official() is api
 
 
 @pytest.mark.behaviour("authoring/AP9")

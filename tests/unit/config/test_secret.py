@@ -22,10 +22,10 @@ class Settings(msgspec.Struct, rename="kebab"):
 
 
 def read(file: Path | None = None, assignments: tuple[str, ...] = (), **environment: str) -> Settings:
-    given = {f"CTRLHOST_PLUGINS__X__{name}": value for name, value in environment.items()}
-    found = Configuration.gather(file, given, assignments).plugin("x", Settings)
-    assert found is not None
-    return found
+    variables = {f"CTRLHOST_PLUGINS__X__{name}": value for name, value in environment.items()}
+    settings = Configuration.gather(file, variables, assignments).plugin("x", Settings)
+    assert settings is not None
+    return settings
 
 
 def test_a_secret_comes_from_each_source(tmp_path: Path) -> None:
@@ -36,8 +36,12 @@ def test_a_secret_comes_from_each_source(tmp_path: Path) -> None:
     assert read(None, (f"x.api-token.file={kept}",)).api_token.value == "from a file"
     assert read(None, ("x.other=[a,b]",)).other == Secret("[a,b]")
     toml.write_text(f'[plugins.x]\napi-token = {{file = "{kept}"}}\nother = "inline"\nplain-file = "a name"\n')
-    found = read(toml)
-    assert (found.api_token.value, found.other, found.plain_file) == ("from a file", Secret("inline"), "a name")
+    settings = read(toml)
+    assert (settings.api_token.value, settings.other, settings.plain_file) == (
+        "from a file",
+        Secret("inline"),
+        "a name",
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,8 +68,8 @@ def test_a_secret_given_twice_is_refused() -> None:
 
 def test_only_the_value_shows_a_secret() -> None:
     secret = Secret("s3cr3t")
-    shown = f"{secret} {secret!r} {secret:>9} {[secret]} {secret!s}" + repr(msgspec.structs.asdict(Settings(secret)))
-    assert "s3cr3t" not in shown
+    text = f"{secret} {secret!r} {secret:>9} {[secret]} {secret!s}" + repr(msgspec.structs.asdict(Settings(secret)))
+    assert "s3cr3t" not in text
     assert str(secret) == "***"
     assert b"s3cr3t" not in pickle.dumps(secret)
     assert pickle.loads(pickle.dumps(secret)).value == "***"

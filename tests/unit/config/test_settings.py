@@ -72,13 +72,13 @@ def test_the_environment_overrides_the_file_and_a_flag_overrides_both(toml):
         "CTRLHOST_PLUGINS__INGRESS_STATUS__TITLE": "environment",
         "CTRLHOST_PLUGINS__INGRESS_STATUS__COUNT": "2",
     }
-    found = settings("ingress-status.count=3", file=file, **environment)
-    assert (found.mode, found.title, found.count) == ("enforce", "environment", 3)
+    values = settings("ingress-status.count=3", file=file, **environment)
+    assert (values.mode, values.title, values.count) == ("enforce", "environment", 3)
 
 
 def test_environment_variables_are_parsed_as_toml_values():
     prefix = "CTRLHOST_PLUGINS__INGRESS_STATUS__"
-    found = settings(
+    values = settings(
         **{
             f"{prefix}ON": "true",
             f"{prefix}GROUPS": '["a", "b"]',
@@ -88,14 +88,14 @@ def test_environment_variables_are_parsed_as_toml_values():
             f"{prefix}LIMIT": "2.5",
         }
     )
-    assert found == Settings(
+    assert values == Settings(
         on=True, groups=["a", "b"], diff_grace=Duration(60), inner=Inner(4), title="quoted", limit=Duration(2.5)
     )
 
 
 def test_strings_need_no_quotes_and_lists_of_strings_need_no_brackets():
-    found = settings("ingress-status.title=5", "ingress-status.groups=a, b", "ingress-status.labels.app=7")
-    assert (found.title, found.groups, found.labels) == ("5", ["a", "b"], {"app": "7"})
+    values = settings("ingress-status.title=5", "ingress-status.groups=a, b", "ingress-status.labels.app=7")
+    assert (values.title, values.groups, values.labels) == ("5", ["a", "b"], {"app": "7"})
 
 
 def test_dashes_and_underscores_are_equal_in_setting_names(toml):
@@ -242,8 +242,8 @@ def test_flags_override_all_other_sources(toml):
 
 
 def test_the_process_of_a_plugin_is_shared_and_unlimited_by_default():
-    found = Configuration.gather().supervision("naming")
-    assert (found.process, found.heartbeat_timeout, found.memory_limit) == ("shared", 10, None)
+    supervision = Configuration.gather().supervision("naming")
+    assert (supervision.process, supervision.heartbeat_timeout, supervision.memory_limit) == ("shared", 10, None)
 
 
 def test_the_settings_of_a_process_override_the_defaults_for_all_plugins(toml):
@@ -251,8 +251,8 @@ def test_the_settings_of_a_process_override_the_defaults_for_all_plugins(toml):
         '[supervision]\nprocess = "own"\nheartbeat_timeout = "3s"\nmemory_limit = "1Gi"\n'
         '[supervision.naming]\nprocess = "shared"\nmemory-limit = 200_000_000'
     )
-    found = Configuration.gather(file, {"CTRLHOST_SUPERVISION__NAMING__HEARTBEAT_TIMEOUT": "5s"})
-    naming, other = found.supervision("naming"), found.supervision("ingress-status")
+    configuration = Configuration.gather(file, {"CTRLHOST_SUPERVISION__NAMING__HEARTBEAT_TIMEOUT": "5s"})
+    naming, other = configuration.supervision("naming"), configuration.supervision("ingress-status")
     assert (naming.process, naming.heartbeat_timeout, naming.memory_limit) == ("shared", 5, 200_000_000)
     assert (other.process, other.heartbeat_timeout, other.memory_limit) == ("own", 3, 1 << 30)
 
@@ -260,12 +260,12 @@ def test_the_settings_of_a_process_override_the_defaults_for_all_plugins(toml):
 def test_the_flag_isolate_overrides_all_other_sources(toml):
     file = toml('[supervision.ingress-status]\nprocess = "shared"\nrestart_limit = 3')
     environment = {"CTRLHOST_SUPERVISION__INGRESS_STATUS__PROCESS": "shared"}
-    given = Configuration.gather(file, environment, ["supervision.ingress-status.process=shared"])
-    found = given.isolate(["ingress-status"])
-    assert given.supervision("ingress-status").process == "shared"
-    assert found.supervision("ingress-status").process == "own"
-    assert found.supervision("ingress-status").restart_limit == 3
-    assert found.supervision("naming").process == "shared"
+    configuration = Configuration.gather(file, environment, ["supervision.ingress-status.process=shared"])
+    isolated = configuration.isolate(["ingress-status"])
+    assert configuration.supervision("ingress-status").process == "shared"
+    assert isolated.supervision("ingress-status").process == "own"
+    assert isolated.supervision("ingress-status").restart_limit == 3
+    assert isolated.supervision("naming").process == "shared"
 
 
 def test_two_fields_whose_names_differ_only_in_case_are_refused():

@@ -34,7 +34,7 @@ def test_the_other_errors_are_notes_and_the_place_is_that_of_the_group() -> None
     try:
         raise ExceptionGroup("tasks", [NotOwned("a"), ValueError("b")])
     except ExceptionGroup as group:
-        found = decisive(group)
-    assert (str(found), found.__notes__) == ("b", ["in one group with NotOwned: a"])
-    assert found.__traceback__ is not None
-    assert decisive(found) is found
+        error = decisive(group)
+    assert (str(error), error.__notes__) == ("b", ["in one group with NotOwned: a"])
+    assert error.__traceback__ is not None
+    assert decisive(error) is error

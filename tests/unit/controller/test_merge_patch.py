@@ -49,16 +49,16 @@ def test_only_what_differs_is_in_the_patch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("value", "other", "same"),
     [(1, 1.0, True), (1, True, False), (0, False, False), ([1], [True], False), ({"a": 1}, {"a": 1.0}, True)],
 )
-def test_numbers_are_equal_by_value_and_differ_from_booleans(one: Any, other: Any, same: bool) -> None:
-    assert equal(one, other) is same
+def test_numbers_are_equal_by_value_and_differ_from_booleans(value: Any, other: Any, same: bool) -> None:
+    assert equal(value, other) is same
 
 
-@pytest.mark.parametrize(("value", "found"), [([], True), ({"a": {"b": [1]}}, True), ({"a": {"b": 1}}, False)])
-def test_lists_are_found_at_any_depth(value: Any, found: bool) -> None:
-    assert has_list(value) is found
+@pytest.mark.parametrize(("value", "expected"), [([], True), ({"a": {"b": [1]}}, True), ({"a": {"b": 1}}, False)])
+def test_lists_are_found_at_any_depth(value: Any, expected: bool) -> None:
+    assert has_list(value) is expected
 
 
 class Phase(enum.Enum):

@@ -20,7 +20,7 @@ def asynchronous(reconcile: Any) -> Any:
     return run
 
 
-@pytest.mark.parametrize("convert", [lambda one: one, asynchronous], ids=["thread", "task"])
+@pytest.mark.parametrize("convert", [lambda run: run, asynchronous], ids=["thread", "task"])
 def test_a_paused_controller_begins_nothing_and_merges_events(bench: Bench, convert: Any) -> None:
     reconcile = Script()
     controller, other = bench.controller(convert(reconcile)), Script()

@@ -116,10 +116,14 @@ def test_observed_generation_is_that_of_the_read_object(
     assert writer.written == written
 
 
-@pytest.mark.parametrize(("given", "written"), [(2, {"observedGeneration": 2}), (None, {"observedGeneration": None})])
-def test_an_observed_generation_that_is_given_counts(clock: ManualClock, given: Any, written: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("generation", "written"), [(2, {"observedGeneration": 2}), (None, {"observedGeneration": None})]
+)
+def test_an_observed_generation_that_is_given_counts(
+    clock: ManualClock, generation: Any, written: dict[str, Any]
+) -> None:
     writer = Written(clock, observed_generation=True).over({"observedGeneration": 1})
-    writer.set(observedGeneration=given)
+    writer.set(observedGeneration=generation)
     assert writer.written == written
 
 
@@ -247,10 +251,10 @@ def test_what_the_api_takes_as_a_type_is_taken(untyped: Written, type_: str) -> 
 
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["type", "reason", "message"])
-@pytest.mark.parametrize("given", [None, 3, ValueError("x")])
-def test_other_types_in_a_condition_are_an_error_at_the_call(untyped: Written, place: int, given: Any) -> None:
+@pytest.mark.parametrize("value", [None, 3, ValueError("x")])
+def test_other_types_in_a_condition_are_an_error_at_the_call(untyped: Written, place: int, value: Any) -> None:
     arguments: list[Any] = ["Ready", "Because", "so"]
-    arguments[place] = given
+    arguments[place] = value
     type_, reason, message = arguments
     writer = untyped.over()
     with pytest.raises(TypeError, match=f"the {('type', 'reason', 'message')[place]} of a condition is a text, got"):

@@ -31,10 +31,10 @@ def server() -> Iterator[Sandbox]:
 @pytest.fixture
 def rig(server: Sandbox) -> Iterator[Rig]:
     client = ctrlhost.Client.load(server.kubeconfig)
-    made = Rig(client, ManualClock())
-    yield made
+    candidates = Rig(client, ManualClock())
+    yield candidates
     if client.find(API_VERSION, "Lease", "foo", "default"):
-        made.delete()
+        candidates.delete()
     client.close()
 
 

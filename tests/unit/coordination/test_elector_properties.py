@@ -79,8 +79,8 @@ class Lock:
             self._seen = self._server.version
             return self._server.record
 
-        found: LeaderElectionRecord | None = self._request(handle)
-        return found
+        record: LeaderElectionRecord | None = self._request(handle)
+        return record
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         assert timeout == CONFIG.request_timeout

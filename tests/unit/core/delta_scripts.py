@@ -33,7 +33,7 @@ def fifo_of(known: Iterable[str] | None = None, **options: Any) -> DeltaFIFO:
     return DeltaFIFO(store, **options)
 
 
-def shown(deltas: list[Delta]) -> list[str]:
+def texts_of(deltas: list[Delta]) -> list[str]:
     """Return deltas as `A foo5` (added), U, D, R, S, and `T foo5` for a tombstone with that last state."""
     texts = []
     for delta in deltas:
@@ -60,7 +60,7 @@ def run(fifo: DeltaFIFO, script: str) -> None:
             case "D":
                 fifo.delete(thing(*split(rest)))
             case "L":
-                fifo.replace(things(*[one for one in rest.split(",") if one]), "0")
+                fifo.replace(things(*[key for key in rest.split(",") if key]), "0")
             case "resync":
                 fifo.resync()
             case _:
@@ -74,5 +74,5 @@ def ignore(_deltas: list[Delta], _initial: bool) -> None:
 def drain(fifo: DeltaFIFO) -> list[list[str]]:
     popped = []
     while len(fifo):
-        popped.append(shown(fifo.pop(ignore, timeout=5)))
+        popped.append(texts_of(fifo.pop(ignore, timeout=5)))
     return popped

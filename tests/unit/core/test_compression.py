@@ -39,14 +39,14 @@ def decompressions(informer: SharedInformer) -> int:
 def test_annotations_and_finalizers_that_are_not_there_are_known_without_decompressing(many):
     pod = varied_pod(7)
     before = decompressions(many)
-    found = pod_in(many, pod)
-    assert (dict(found.annotations), found.finalizers) == ({}, ())
-    assert found.get_path("metadata", "annotations") is None
+    inflated = pod_in(many, pod)
+    assert (dict(inflated.annotations), inflated.finalizers) == ({}, ())
+    assert inflated.get_path("metadata", "annotations") is None
     assert decompressions(many) == before
     pod["metadata"] |= {"annotations": {"a": "b"}, "finalizers": ["f/g"], "resourceVersion": "2000000"}
     event(many, "MODIFIED", pod)
-    found = pod_in(many, pod)
-    assert (dict(found.annotations), found.finalizers) == ({"a": "b"}, ("f/g",))
+    inflated = pod_in(many, pod)
+    assert (dict(inflated.annotations), inflated.finalizers) == ({"a": "b"}, ("f/g",))
     assert decompressions(many) == before + 1
 
 
@@ -55,11 +55,11 @@ def test_a_large_cache_is_compressed_by_itself():
     count = 100_000
     informer = listed(varied_texts(count), "auto")
     compressed(informer, count * 95 // 100 + 1)
-    found = informer.stats()
+    stats = informer.stats()
     # The plain ones are few enough to change nothing.
-    assert found["memory"]["body"] <= 0.25 * found["plain_bytes"]
-    assert found["plain_bytes"] >= 1_000 * count
-    assert found["bytes"] < 0.6 * found["plain_bytes"]
+    assert stats["memory"]["body"] <= 0.25 * stats["plain_bytes"]
+    assert stats["plain_bytes"] >= 1_000 * count
+    assert stats["bytes"] < 0.6 * stats["plain_bytes"]
 
 
 @behaviour("scale/SC87")
@@ -85,10 +85,10 @@ def test_compression_changes_no_call_and_no_state():
                 informer.feed_watch(frame)
                 informer.process()
             for kind, old, new, initial in listener.next(0.0, 20_000):
-                states = [each and (each.key, each.resource_version, each.to_json()) for each in (old, new)]
+                states = [obj and (obj.key, obj.resource_version, obj.to_json()) for obj in (old, new)]
                 calls.append((kind, *states, initial))
         keys = [queue.get(timeout=0) for _ in range(len(queue))]
-        held = {each.key: (each.resource_version, each.to_dict()) for each in informer.indexer.list()}
+        held = {obj.key: (obj.resource_version, obj.to_dict()) for obj in informer.indexer.list()}
         assert (informer.stats()["compressed_objects"] == len(held)) is (compression != "off")
         return calls, keys, held, informer.last_resource_version
 
@@ -105,8 +105,8 @@ def test_compression_changes_no_call_and_no_state():
 def test_auto_compresses_many_large_objects_and_on_compresses_fewer():
     def settled(informer: SharedInformer) -> int:
         """Return the number of compressed objects once a dictionary that is being learnt is there."""
-        found = informer.stats()
-        if found["objects"] > 1_000 and found["plain_bytes"] > 4 << 20:
+        stats = informer.stats()
+        if stats["objects"] > 1_000 and stats["plain_bytes"] > 4 << 20:
             compressed(informer, 1)
         return informer.stats()["compressed_objects"]
 
@@ -139,11 +139,11 @@ def test_random_content_stays_plain(compression):
     noise = [random_map(number) for number in range(1_100)]
     informer = listed(noise, compression, kind="ConfigMap")
     eventually(lambda: informer.stats()["compression_given_up"] == 1)
-    found = informer.stats()
-    assert (found["compressed_objects"], found["dictionaries_learnt"], found["memory"]["dictionary"]) == (0, 0, 0)
+    stats = informer.stats()
+    assert (stats["compressed_objects"], stats["dictionaries_learnt"], stats["memory"]["dictionary"]) == (0, 0, 0)
     # For good: neither a further event nor a further list begins again.
-    for each in noise:
-        each["metadata"]["resourceVersion"] = "5000"
+    for obj in noise:
+        obj["metadata"]["resourceVersion"] = "5000"
     listed(noise, informer=informer, kind="ConfigMap")
     event(informer, "MODIFIED", {**noise[0], "metadata": {"name": "map-0", "resourceVersion": "5001"}}, "ConfigMap")
     assert informer.stats()["compressed_objects"] == 0
@@ -157,9 +157,9 @@ def test_secrets_are_never_compressed(compression):
     informer = listed(secrets, compression, kind="Secret")
     # The same objects of another kind are.
     compressed(listed(secrets, compression), 1_500)
-    found = informer.stats()
-    assert (found["compressed_objects"], found["dictionaries_learnt"], found["memory"]["dictionary"]) == (0, 0, 0)
-    assert found["memory"]["body"] >= found["plain_bytes"]
+    stats = informer.stats()
+    assert (stats["compressed_objects"], stats["dictionaries_learnt"], stats["memory"]["dictionary"]) == (0, 0, 0)
+    assert stats["memory"]["body"] >= stats["plain_bytes"]
 
 
 @behaviour("scale/SC95")
@@ -171,17 +171,17 @@ def test_what_is_read_of_every_object_needs_no_decompression():
     compressed(listed(pods, informer=informer), 10_000)
     before = decompressions(informer)
     for pod in pods:
-        meta, found = pod["metadata"], pod_in(informer, pod)
-        assert (found.name, found.namespace, found.uid) == (meta["name"], meta["namespace"], meta["uid"])
-        assert (found.resource_version, found.generation) == (meta["resourceVersion"], 0)
-        assert found.deletion_timestamp is None
-        assert found.labels == meta["labels"]
-        assert found.labels["tier"] == "front"
-        assert found.owner_references[0].name == meta["labels"]["app"]
+        meta, inflated = pod["metadata"], pod_in(informer, pod)
+        assert (inflated.name, inflated.namespace, inflated.uid) == (meta["name"], meta["namespace"], meta["uid"])
+        assert (inflated.resource_version, inflated.generation) == (meta["resourceVersion"], 0)
+        assert inflated.deletion_timestamp is None
+        assert inflated.labels == meta["labels"]
+        assert inflated.labels["tier"] == "front"
+        assert inflated.owner_references[0].name == meta["labels"]["app"]
     nodes = set(indexer.list_index_func_values("node"))
     assert nodes == {pod["spec"]["nodeName"] for pod in pods}
-    found = sum(len(indexer.by_index("node", node)) for node in nodes)
-    assert found == 10_000
+    count = sum(len(indexer.by_index("node", node)) for node in nodes)
+    assert count == 10_000
     selected = Predicate.within((), labels=[("app", {"web-7"}, False)])
     informer.enqueue_to(queue := WorkQueue(), "object", predicates=[selected])
     assert len(queue) == 200
@@ -247,15 +247,15 @@ def test_an_unknown_compression_is_refused():
 
 def test_an_index_function_that_runs_while_objects_are_compressed_loses_none():
     informer = listed([varied_pod(number) for number in range(400)], "on")
-    made: list[Any] = []
+    indexers: list[Any] = []
 
     def app(pod: Any) -> list[str]:
         # The objects of the first calls are plain ones, which compressed ones replace before the values arrive.
         compressed(informer, 400)
         return [pod.labels["tier"]]
 
-    informer.indexer.add_indexers({"tier": _core.Deferred(app, made.append)})
-    (index,) = made
+    informer.indexer.add_indexers({"tier": _core.Deferred(app, indexers.append)})
+    (index,) = indexers
     while index.deliver():
         pass
     assert len(informer.indexer.by_index("tier", "front")) == 400
@@ -270,11 +270,11 @@ def test_versions_of_an_object_in_a_list_are_counted_once():
         return sum(informer.stats()["memory"].values())
 
     event(informer, "ADDED", varied_pod(1))
-    one = staged()
+    single = staged()
     for version in range(2, 100):
         event(informer, "MODIFIED", varied_pod(1, version))
         event(informer, "ADDED", varied_pod(2, version))
         event(informer, "DELETED", varied_pod(2, version))
-    assert 0.9 * one < staged() < 1.1 * one
+    assert 0.9 * single < staged() < 1.1 * single
     informer.abort_list()
-    assert staged() < one
+    assert staged() < single

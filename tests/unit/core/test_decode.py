@@ -235,8 +235,8 @@ def test_a_last_frame_without_a_line_end_is_applied(informer: SharedInformer) ->
 
 
 def test_empty_lines_and_several_frames_per_line_are_accepted(informer: SharedInformer) -> None:
-    one, two = frame("ADDED", typed(pod("a", 5))), frame("ADDED", typed(pod("b", 6)))
-    progress = informer.feed_watch(b"\n\r\n" + one.rstrip() + b" " + two + b"\n")
+    first, second = frame("ADDED", typed(pod("a", 5))), frame("ADDED", typed(pod("b", 6)))
+    progress = informer.feed_watch(b"\n\r\n" + first.rstrip() + b" " + second + b"\n")
     assert progress.events == 2
     assert set(content(informer)) == {"ns/a", "ns/b"}
 
@@ -371,9 +371,9 @@ def test_items_get_the_kind_that_the_list_omits(informer: SharedInformer) -> Non
     informer.feed_list(page(pod("a"), {"kind": "", "apiVersion": "", "metadata": {"name": "b"}}))
     informer.end_page()
     informer.replace("9")
-    found = content(informer)
-    assert found["ns/a"] == typed(pod("a"))
-    assert found["b"] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}
+    objects = content(informer)
+    assert objects["ns/a"] == typed(pod("a"))
+    assert objects["b"] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}
 
 
 def test_metadata_only_reads_keep_the_metadata_of_any_object() -> None:
@@ -385,8 +385,8 @@ def test_metadata_only_reads_keep_the_metadata_of_any_object() -> None:
     assert informer.end_page().count == 1
     informer.abort_list()
     informer.process()
-    found = {obj.key: dict(obj) for obj in informer.indexer.list()}
-    assert found == {
+    objects = {obj.key: dict(obj) for obj in informer.indexer.list()}
+    assert objects == {
         "a": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},
         "ns/b": {"apiVersion": "v1", "kind": "Pod", "metadata": pod("b")["metadata"]},
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctrlhost.cache import DeletedFinalStateUnknown, Object
-from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, shown, thing
+from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, texts_of, thing
 
 behaviour = pytest.mark.behaviour
 
@@ -124,8 +124,8 @@ def test_each_object_is_transformed_once_and_tombstones_are_not_transformed_agai
     assert fifo.list_keys() == ["foo", "bar"]
     foo = fifo.pop(ignore)
     bar = fifo.pop(ignore)
-    assert shown(foo)[-1] == "D foo15"
-    assert shown(bar)[-1] == "T bar16"
+    assert texts_of(foo)[-1] == "D foo15"
+    assert texts_of(bar)[-1] == "T bar16"
     assert calls == ["foo10", "bar11", "foo12", "foo15", "bar16"]
     for delta in foo + bar:
         obj = delta.object.object if isinstance(delta.object, DeletedFinalStateUnknown) else delta.object

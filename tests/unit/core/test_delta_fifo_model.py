@@ -77,7 +77,7 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
     def replace(self, listed: set[str]) -> None:
         objects = [self.new_object(name) for name in sorted(listed)]
         self.fifo.replace(objects, str(self.version))
-        self.truth = {one["metadata"]["name"]: int(one["metadata"]["resourceVersion"]) for one in objects}
+        self.truth = {item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in objects}
         last = {name: deltas[-1][2] for name, deltas in self.queue.items()}
         for name, version in self.truth.items():
             self.push(name, ("Replaced", False, version))
@@ -104,9 +104,11 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         name = next(iter(self.queue))
         expected = self.queue.pop(name)
         initial, self.initial = self.initial > 0, max(self.initial - 1, 0)
-        given: list[tuple[list[Delta], bool]] = []
-        popped = self.fifo.pop(lambda deltas, is_initial: (given.append((deltas, is_initial)), self.consume(deltas)), 0)
-        assert given == [(popped, initial)]
+        batches: list[tuple[list[Delta], bool]] = []
+        popped = self.fifo.pop(
+            lambda deltas, is_initial: (batches.append((deltas, is_initial)), self.consume(deltas)), 0
+        )
+        assert batches == [(popped, initial)]
         assert [seen(delta) for delta in popped] == expected
         kind, _, version = expected[-1]
         self.known.pop(name, None)
@@ -125,7 +127,7 @@ class DeltaFIFOMachine(RuleBasedStateMachine):
         assert self.fifo.list_keys() == list(self.queue)
         assert len(self.fifo) == len(self.queue)
         assert self.fifo.has_synced() == (self.populated and self.initial == 0)
-        assert {one.key: int(one.resource_version) for one in self.store.list()} == self.known
+        assert {obj.key: int(obj.resource_version) for obj in self.store.list()} == self.known
 
     def teardown(self) -> None:
         while self.queue:

@@ -13,7 +13,7 @@ import pytest
 
 from ctrlhost.cache import Closed, DeletedFinalStateUnknown, Delta, DeltaFIFO, Indexer, KeyFuncError, Object
 from tests.support.waiting import eventually
-from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, shown, thing
+from tests.unit.core.delta_scripts import drain, fifo_of, ignore, run, texts_of, thing
 
 behaviour = pytest.mark.behaviour
 
@@ -243,7 +243,7 @@ def test_messages_about_an_object_have_one_space_between_words(
 def test_a_blocked_pop_is_woken_by_the_first_object() -> None:
     fifo = fifo_of()
     popped: list[list[str]] = []
-    thread = threading.Thread(target=lambda: popped.append(shown(fifo.pop(ignore, timeout=10))))
+    thread = threading.Thread(target=lambda: popped.append(texts_of(fifo.pop(ignore, timeout=10))))
     thread.start()
     fifo.add(thing("a", 1))
     thread.join(10)

@@ -45,9 +45,9 @@ def passes(own: tuple[str, ...], old: dict[str, Any], new: dict[str, Any]) -> bo
 
 def variants(chance: random.Random, first: dict[str, Any]) -> list[dict[str, Any]]:
     """Return objects, each of which differs from another one in two fields at most."""
-    found = [first]
-    while len(found) < COUNT:
-        obj = copy.deepcopy(chance.choice(found))
+    objects = [first]
+    while len(objects) < COUNT:
+        obj = copy.deepcopy(chance.choice(objects))
         meta = obj["metadata"]
         for _ in range(chance.choice((0, 1, 1, 2))):
             match chance.randrange(9):
@@ -67,13 +67,13 @@ def variants(chance: random.Random, first: dict[str, Any]) -> list[dict[str, Any
                     obj["status"] = {"phase": chance.choice(("Pending", "Running"))}
                 case _:
                     meta["uid"] = chance.choice(("u1", "u1", "u2"))
-        meta["resourceVersion"] = str(len(found))
-        found.append(obj)
-    for meta in (obj["metadata"] for obj in found):
+        meta["resourceVersion"] = str(len(objects))
+        objects.append(obj)
+    for meta in (obj["metadata"] for obj in objects):
         for name in ("generation", "annotations", "finalizers"):
             if not meta.get(name):
                 meta.pop(name, None)
-    return found
+    return objects
 
 
 def encoded(obj: dict[str, Any]) -> bytes:
@@ -127,7 +127,7 @@ def test_it_is_its_definition_on_random_pairs_in_all_forms():
     forms = [*held(pods, compressed=False).values(), *held(pods, compressed=True).values()]
     # Neighbours in this order differ in little.
     order = sorted(range(COUNT), key=lambda number: json.dumps(pods[number], sort_keys=True))
-    pairs = [*itertools.pairwise(order), *itertools.pairwise(reversed(order)), *((one, one) for one in order)]
+    pairs = [*itertools.pairwise(order), *itertools.pairwise(reversed(order)), *((state, state) for state in order)]
     pairs += [(chance.randrange(COUNT), chance.randrange(COUNT)) for _ in range(COUNT)]
     for own in ((), OWN):
         predicate = Predicate.desired_state_changed(*own)

@@ -109,34 +109,34 @@ def informer(**options: Any) -> SharedInformer:
     return SharedInformer("pods", "v1", "Pod", **options)
 
 
-def fed(made: SharedInformer) -> SharedInformer:
-    relist(made, pod("a"), pod("b"))
-    watch(made, "MODIFIED", pod("a", 2))
-    return made
+def fed(shared: SharedInformer) -> SharedInformer:
+    relist(shared, pod("a"), pod("b"))
+    watch(shared, "MODIFIED", pod("a", 2))
+    return shared
 
 
 def handling(*args: Any, **options: Any) -> Any:
     """Return an informer with a handler: its listener, which keeps the informer, or the informer itself."""
-    made = informer()
-    added = made.enqueue_to(*args, **options)
-    fed(made)
+    shared = informer()
+    added = shared.enqueue_to(*args, **options)
+    fed(shared)
     if isinstance(added, int):
-        return made
+        return shared
     assert not added.deliver()
     return added
 
 
 def deferred(owner: Owner) -> Any:
-    made: list[Any] = []
+    callbacks: list[Any] = []
     store = informer().indexer
-    store.add_indexers({"by name": _core.Deferred(_core.CallbackMetrics(owner.values, owner), made.append)})
-    return store, *made
+    store.add_indexers({"by name": _core.Deferred(_core.CallbackMetrics(owner.values, owner), callbacks.append)})
+    return store, *callbacks
 
 
 def indexed(owner: Owner) -> SharedInformer:
-    made = informer()
-    made.indexer.add_indexers({"by name": owner.values})
-    return fed(made)
+    shared = informer()
+    shared.indexer.add_indexers({"by name": owner.values})
+    return fed(shared)
 
 
 def index_mapping(owner: Owner) -> _core.ByIndex:
@@ -216,11 +216,11 @@ def test_cycles_that_only_the_core_can_cut_are_freed() -> None:
     owner = Owner()
     store = Indexer(key_func=owner.key)
     store.add_indexers({"itself": store.get})
-    made = informer(transform=owner.transform)
-    own_method: Any = made.remove_handler
-    listener = made.enqueue_to(WorkQueue(), own_method)
+    shared = informer(transform=owner.transform)
+    own_method: Any = shared.remove_handler
+    listener = shared.enqueue_to(WorkQueue(), own_method)
     reference = weakref.ref(owner)
-    del owner, store, made, own_method, listener
+    del owner, store, shared, own_method, listener
     gc.collect()
     assert reference() is None
 
@@ -228,32 +228,32 @@ def test_cycles_that_only_the_core_can_cut_are_freed() -> None:
 @behaviour("findings/FQ7")
 def test_callbacks_of_a_cycle_in_use_survive_collections() -> None:
     owner, work_queue = Owner(), WorkQueue()
-    made = informer()
-    owner.core = listener = made.enqueue_to(work_queue, owner.requests, predicates=[owner.passes])
+    shared = informer()
+    owner.core = listener = shared.enqueue_to(work_queue, owner.requests, predicates=[owner.passes])
     del owner
     gc.collect()
-    watch(fed(made), "ADDED", pod("c", 3))
+    watch(fed(shared), "ADDED", pod("c", 3))
     assert not listener.deliver()
     assert {work_queue.get().name for _ in range(len(work_queue))} == {"a", "b", "c"}
 
 
 @behaviour("findings/FQ8")
 def test_stop_and_removal_drop_handlers() -> None:
-    made, owners = informer(), [Owner(), Owner()]
+    shared, owners = informer(), [Owner(), Owner()]
     stopped, removed = (weakref.ref(owner) for owner in owners)
     # A queue of ours without functions is kept by the informer, everything else by the listener.
     work_queue = WorkQueue(rate_limiter=owners[0])
-    made.enqueue_to(work_queue)
-    handle = made.enqueue_to(owners[1], owners[1].requests)
-    listener = made.add_listener()
+    shared.enqueue_to(work_queue)
+    handle = shared.enqueue_to(owners[1], owners[1].requests)
+    listener = shared.add_listener()
     owners.clear()
     del work_queue
     assert None not in (stopped(), removed())
-    made.remove_handler(handle)
+    shared.remove_handler(handle)
     assert handle.closed
     del handle
     assert removed() is None
-    made.stop()
+    shared.stop()
     assert stopped() is None
     assert listener.closed
-    assert made.handler_count == 0
+    assert shared.handler_count == 0

@@ -31,10 +31,10 @@ def store(request: pytest.FixtureRequest) -> Indexer:
 @behaviour("informers/ST5")
 def test_an_added_object_is_found_by_object_and_by_key(store: Indexer) -> None:
     store.add(thing("foo", value="bar"))
-    found = store.get(thing("foo"))
-    assert found is not None
-    assert found["value"] == "bar"
-    assert store.get_by_key("foo") == found
+    obj = store.get(thing("foo"))
+    assert obj is not None
+    assert obj["value"] == "bar"
+    assert store.get_by_key("foo") == obj
     assert "foo" in store
     assert len(store) == 1
 
@@ -70,9 +70,9 @@ def test_a_transform_does_not_change_the_key() -> None:
 def test_update_replaces_and_delete_removes(store: Indexer) -> None:
     store.add(thing("foo", value="bar"))
     store.update(thing("foo", value="baz"))
-    found = store.get_by_key("foo")
-    assert found is not None
-    assert found["value"] == "baz"
+    obj = store.get_by_key("foo")
+    assert obj is not None
+    assert obj["value"] == "baz"
     store.delete(thing("foo"))
     assert store.get_by_key("foo") is None
     assert store.get(thing("foo")) is None
@@ -211,9 +211,9 @@ def test_a_list_returns_the_objects_its_selector_matches(many: Indexer, selector
 
     The last two use 100,000 objects instead of upstream's million.
     """
-    found = Lister(many).list(label_selector=selector)
-    assert len(found) == count
-    assert len({obj.key for obj in found}) == count
+    objects = Lister(many).list(label_selector=selector)
+    assert len(objects) == count
+    assert len({obj.key for obj in objects}) == count
 
 
 @pytest.fixture(scope="module")

@@ -48,23 +48,23 @@ def test_an_object_may_have_several_index_values(indexer: Any) -> None:
     def users(name: str, *all_users: str) -> dict[str, Any]:
         return thing(name, users=",".join(all_users) if callable(indexer) else list(all_users))
 
-    def found(value: str) -> set[str]:
+    def names_by(value: str) -> set[str]:
         return names(store.by_index("users", value))
 
     store.add(users("one", "ernie", "bert"))
     store.add(users("two", "bert", "oscar"))
     store.add(users("tre", "ernie", "elmo"))
-    assert found("ernie") == {"one", "tre"}
-    assert found("bert") == {"one", "two"}
-    assert found("elmo") == {"tre"}
-    assert found("oscar") == {"two"}
-    assert found("elmo1") == set()
+    assert names_by("ernie") == {"one", "tre"}
+    assert names_by("bert") == {"one", "two"}
+    assert names_by("elmo") == {"tre"}
+    assert names_by("oscar") == {"two"}
+    assert names_by("elmo1") == set()
     assert names(store.index("users", users("any", "ernie", "bert"))) == {"one", "two", "tre"}
     store.delete(users("tre"))
-    assert found("ernie") == {"one"}
-    assert found("elmo") == set()
+    assert names_by("ernie") == {"one"}
+    assert names_by("elmo") == set()
     store.update(users("two", "oscar"))
-    assert found("bert") == {"one"}
+    assert names_by("bert") == {"one"}
 
 
 @behaviour("informers/ST13")
@@ -112,9 +112,9 @@ def test_an_index_on_several_stores_is_added_to_each() -> None:
     for name, value in (("one", "a"), ("two", "b"), ("three", "a")):
         raw.add(thing(name, value=value, users=f"ernie,{name}"))
     for indexer in (raw, read):
-        found = [indexer.index("value", thing("other", value="a")), indexer.by_index("value", "a")]
-        assert [names(objects) for objects in found] == [{"one", "three"}] * 2
-        assert all(isinstance(obj, Object) for objects in found for obj in objects)
+        results = [indexer.index("value", thing("other", value="a")), indexer.by_index("value", "a")]
+        assert [names(objects) for objects in results] == [{"one", "three"}] * 2
+        assert all(isinstance(obj, Object) for objects in results for obj in objects)
     with pytest.raises(KeyError, match="users"):
         read.by_index("users", "ernie")
     with pytest.raises(KeyError, match="users"):

@@ -85,22 +85,22 @@ class IndexerMachine(RuleBasedStateMachine):
     @rule()
     def add_an_index(self) -> None:
         if not self.by_app:
-            self.indexer.add_indexers({"app": lambda one: [one.labels["app"]] if "app" in one.labels else None})
+            self.indexer.add_indexers({"app": lambda obj: [obj.labels["app"]] if "app" in obj.labels else None})
             self.by_app = True
 
     @rule(thing=objects)
     def find_objects_that_share_a_host(self, thing: dict[str, Any]) -> None:
-        found = sorted(one.key for one in self.indexer.index("host", thing))
-        assert found == sorted(key for key, other in self.things.items() if hosts_of(other) & hosts_of(thing))
+        keys = sorted(obj.key for obj in self.indexer.index("host", thing))
+        assert keys == sorted(key for key, other in self.things.items() if hosts_of(other) & hosts_of(thing))
 
     @invariant()
     def check_state(self) -> None:
         assert sorted(self.indexer.list_keys()) == sorted(self.things)
         assert len(self.indexer) == len(self.things)
         for key, thing in self.things.items():
-            found = self.indexer.get_by_key(key)
-            assert isinstance(found, Object)
-            assert found.to_dict() == thing
+            obj = self.indexer.get_by_key(key)
+            assert isinstance(obj, Object)
+            assert obj.to_dict() == thing
         self.compare("namespace", lambda thing: {thing["metadata"]["namespace"]})
         self.compare("host", hosts_of)
         if self.by_app:
@@ -112,7 +112,7 @@ class IndexerMachine(RuleBasedStateMachine):
         for value in [*values, "no such value"]:
             keys = sorted(key for key, thing in self.things.items() if value in values_of(thing))
             assert sorted(self.indexer.index_keys(index, value)) == keys
-            assert sorted(one.key for one in self.indexer.by_index(index, value)) == keys
+            assert sorted(obj.key for obj in self.indexer.by_index(index, value)) == keys
 
 
 IndexerMachine.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)

@@ -220,10 +220,10 @@ def test_decode_returns_a_typed_object(pod: Object) -> None:
 
 
 def test_an_object_may_hold_views_of_another(pod: Object) -> None:
-    made = Object({"metadata": {"name": "b"}, "spec": pod["spec"], "list": pod["spec"]["containers"], "whole": pod})
-    assert made["spec"] == POD["spec"]
-    assert made["list"] == POD["spec"]["containers"]
-    assert made["whole"] == POD
+    composed = Object({"metadata": {"name": "b"}, "spec": pod["spec"], "list": pod["spec"]["containers"], "whole": pod})
+    assert composed["spec"] == POD["spec"]
+    assert composed["list"] == POD["spec"]["containers"]
+    assert composed["whole"] == POD
     assert Object(pod) == pod
     assert Object(collections.ChainMap({"metadata": {"name": "c"}})).name == "c"
 

@@ -43,15 +43,15 @@ def test_an_object_shows_kind_name_version_and_uid() -> None:
 @pytest.mark.parametrize("uid", [UID, "", "u" * 1000, "é'\n" * 100])
 def test_the_text_of_an_object_is_at_most_120_characters(length: int, uid: str) -> None:
     metadata = {"name": "n" * length, "namespace": "default", "resourceVersion": "1" * 20, "uid": uid}
-    shown = repr(Object({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}))
-    assert len(shown) <= 120
-    assert shown.startswith("Object(apps/v1 Deployment default/n")
-    assert "rv='11111111111111111111'" in shown
-    assert shown.endswith(")")
-    assert "\n" not in shown
+    text = repr(Object({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}))
+    assert len(text) <= 120
+    assert text.startswith("Object(apps/v1 Deployment default/n")
+    assert "rv='11111111111111111111'" in text
+    assert text.endswith(")")
+    assert "\n" not in text
     if uid == UID:
-        assert f"uid='{UID}'" in shown
-        assert ("…" in shown) == (length > 14)
+        assert f"uid='{UID}'" in text
+        assert ("…" in text) == (length > 14)
 
 
 @behaviour("authoring/AU36")

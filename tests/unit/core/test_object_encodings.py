@@ -137,7 +137,7 @@ def pods(reads: Any = None, **changed: Any) -> list[Object]:
 
 def both(of: Any) -> Any:
     """Return what `of` gives for the pod, which must be the same in all forms."""
-    first, *others = [of(each) for each in pods()]
+    first, *others = [of(pod) for pod in pods()]
     for other in others:
         assert first == other
         assert type(first) is type(other)
@@ -164,7 +164,7 @@ def test_every_accessor_gives_equal_values_of_equal_types():
     }.items():
         assert both(lambda pod, name=name: getattr(pod, name)) == expected, name
     fields = ("api_version", "kind", "name", "uid", "controller", "block_owner_deletion")
-    owners = both(lambda pod: [[getattr(owner, each) for each in fields] for owner in pod.owner_references])
+    owners = both(lambda pod: [[getattr(owner, field) for field in fields] for owner in pod.owner_references])
     assert owners == [["apps/v1", "ReplicaSet", "rs", "u2", True, False]]
     for pod in pods():
         for mapping in (pod.labels, pod.annotations):
@@ -211,7 +211,7 @@ def test_paths_and_views_lead_to_the_same():
     ]:
         assert both(lambda pod, path=path: pod.get_path(*path, default=missing)) == expected, path
     assert both(lambda pod: pod["spec"]["containers"][0]["env"]) == [{"name": "A", "value": "1"}]
-    assert both(lambda pod: [each["name"] for each in pod["spec"]["containers"]]) == ["c1", "c2"]
+    assert both(lambda pod: [container["name"] for container in pod["spec"]["containers"]]) == ["c1", "c2"]
     assert both(lambda pod: pod.get("nope", 1)) == 1
     for pod in pods():
         # Before and after a document of the whole is there.
@@ -263,7 +263,7 @@ def test_selectors_predicates_index_paths_and_projections_give_the_same():
 
 @behaviour("scale/SC78")
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "count"),
     [
         ("app=x", True),
         ("app=y", False),
@@ -279,18 +279,18 @@ def test_selectors_predicates_index_paths_and_projections_give_the_same():
         ("!app", False),
     ],
 )
-def test_label_selectors_select_the_same(selector, found):
+def test_label_selectors_select_the_same(selector, count):
     for form in FORMS:
         lister = Lister(informer_with(form).indexer)
-        assert len(lister.list(label_selector=selector)) == found
-        assert len(lister.list("default", selector)) == found
+        assert len(lister.list(label_selector=selector)) == count
+        assert len(lister.list("default", selector)) == count
         assert lister.list("other", selector) == []
-    assert both(lambda pod: scope_selects(Scope("v1", "Pod", label_selector=selector), pod)) == found
+    assert both(lambda pod: scope_selects(Scope("v1", "Pod", label_selector=selector), pod)) == count
 
 
 @behaviour("scale/SC78")
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "count"),
     [
         ("metadata.name=a", True),
         ("metadata.name!=a", False),
@@ -301,8 +301,8 @@ def test_label_selectors_select_the_same(selector, found):
         ("status.nope=", True),
     ],
 )
-def test_field_selectors_select_the_same(selector, found):
-    assert both(lambda pod: scope_selects(Scope("v1", "Pod", field_selector=selector), pod)) == found
+def test_field_selectors_select_the_same(selector, count):
+    assert both(lambda pod: scope_selects(Scope("v1", "Pod", field_selector=selector), pod)) == count
 
 
 @behaviour("scale/SC78")
@@ -387,16 +387,16 @@ def test_copies_pickles_matches_and_types_are_the_same():
 @behaviour("scale/SC80")
 def test_an_object_equals_itself_in_the_other_encoding():
     different = pods(labels={"app": "y", "empty": "", "tier": "front"})
-    for one in pods():
-        assert one == WHOLE
+    for pod in pods():
+        assert pod == WHOLE
         for same in pods():
-            assert one == same
-            assert one["spec"] == same["spec"]
-            assert one["spec"]["containers"] == same["spec"]["containers"]
+            assert pod == same
+            assert pod["spec"] == same["spec"]
+            assert pod["spec"]["containers"] == same["spec"]["containers"]
         for other in different:
-            assert one != other
-            assert one["spec"] == other["spec"]
-            assert one["metadata"] != other["metadata"]
+            assert pod != other
+            assert pod["spec"] == other["spec"]
+            assert pod["metadata"] != other["metadata"]
 
 
 @behaviour("scale/SC81")
@@ -422,21 +422,21 @@ def test_a_projection_keeps_only_its_paths():
 
 @behaviour("scale/SC81")
 def test_projections_of_both_encodings_are_equal():
-    (one, other) = pods(reads=["spec.containers[*].image", "metadata.name", "status.phase"])
-    assert one == other
-    assert one["spec"] == other["spec"] == {"containers": [{"image": "i1"}, {"image": "i2"}]}
-    assert pods(reads=["spec.nodeName"])[1] != one
-    for pod in (one, other):
+    (first, other) = pods(reads=["spec.containers[*].image", "metadata.name", "status.phase"])
+    assert first == other
+    assert first["spec"] == other["spec"] == {"containers": [{"image": "i1"}, {"image": "i2"}]}
+    assert pods(reads=["spec.nodeName"])[1] != first
+    for pod in (first, other):
         assert dict(pod)["status"] == {"phase": "Running"}
         assert pod.get_path("spec", "containers", 1) == {"image": "i2"}
         assert pod.get_path("spec", "containers", 0, "name") is None
         assert pod.get_path("metadata", "labels", "app") == "x"
         assert list(pod["metadata"]) == list(WHOLE["metadata"])
     (informer, other_informer) = (informer_of(body, reads=["spec.containers[*].image"]) for body in page_of().values())
-    for each in (informer, other_informer):
-        each.indexer.add_indexers({"image": "spec.containers[*].image", "name": "spec.containers[*].name"})
-        assert sorted(each.indexer.list_index_func_values("image")) == ["i1", "i2"]
-        assert each.indexer.list_index_func_values("name") == []
+    for shared in (informer, other_informer):
+        shared.indexer.add_indexers({"image": "spec.containers[*].image", "name": "spec.containers[*].name"})
+        assert sorted(shared.indexer.list_index_func_values("image")) == ["i1", "i2"]
+        assert shared.indexer.list_index_func_values("name") == []
 
 
 @behaviour("scale/SC74")
@@ -453,9 +453,9 @@ def test_projections_of_both_encodings_are_equal():
 def test_strings_are_the_same_however_they_are_written(escaped, text):
     as_json = page_of(annotations={"note": "PLACE"})["json"].replace(b"PLACE", escaped.encode())
     bodies = [as_json, page_of(annotations={"note": text})["protobuf"]]
-    (one, other) = (informer_of(body).indexer.get_by_key("default/a") for body in bodies)
-    assert one == other
-    for pod in (one, other):
+    (first, other) = (informer_of(body).indexer.get_by_key("default/a") for body in bodies)
+    assert first == other
+    for pod in (first, other):
         assert pod.annotations == {"note": text}
         assert pod.to_dict()["metadata"]["annotations"] == {"note": text}
         assert Object(pod.to_json()).annotations == {"note": text}
@@ -486,13 +486,13 @@ def test_the_deepest_objects_are_read_compared_and_dropped_on_a_small_stack():
     def deep() -> None:
         # The object is one more level.
         objects = [read(999, as_json=as_json) for as_json in (True, False)]
-        one, other = objects
-        assert one == other
-        assert one["data"] == other["data"]
-        for each in objects:
-            assert Object(each.to_json()) == one
+        first, other = objects
+        assert first == other
+        assert first["data"] == other["data"]
+        for obj in objects:
+            assert Object(obj.to_json()) == first
             # Python compares nested lists by recursion, up to its own limit.
-            inner, levels = each.to_dict()["data"], 1
+            inner, levels = obj.to_dict()["data"], 1
             while inner:
                 (inner,) = inner
                 levels += 1
@@ -501,7 +501,7 @@ def test_the_deepest_objects_are_read_compared_and_dropped_on_a_small_stack():
             for levels in (1_000, 1_001, 100_000):
                 with pytest.raises(DecodeError, match="nested too deep"):
                     read(levels, as_json=as_json)
-        del objects, one, other, each, inner
+        del objects, first, other, obj, inner
         done.append(True)
 
     done: list[bool] = []
@@ -531,6 +531,6 @@ def test_a_transform_sees_the_same_and_cannot_change_the_identity():
         informer.end_page()
         informer.replace("1")
         informer.process()
-        found = informer.indexer.get_by_key("default/a")
-        assert (found.uid, found.resource_version, found.labels) == (WHOLE["metadata"]["uid"], "7", {"t": "1"}), name
+        pod = informer.indexer.get_by_key("default/a")
+        assert (pod.uid, pod.resource_version, pod.labels) == (WHOLE["metadata"]["uid"], "7", {"t": "1"}), name
         assert informer.stats()["transform_errors"] == 0

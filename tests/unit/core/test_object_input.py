@@ -81,10 +81,10 @@ def test_nesting_up_to_the_limit_is_kept() -> None:
     for _ in range(998):
         deep = [deep]
     obj = Object({"metadata": {"name": "a"}, "deep": deep})
-    for found in (obj["deep"], obj.to_dict()["deep"]):
+    for nested in (obj["deep"], obj.to_dict()["deep"]):
         levels = 0
-        while not isinstance(found, int):
-            (found,) = found
+        while not isinstance(nested, int):
+            (nested,) = nested
             levels += 1
         assert levels == 998
 

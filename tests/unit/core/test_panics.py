@@ -23,8 +23,8 @@ behaviour = pytest.mark.behaviour
 def panic() -> type[BaseException]:
     """The exception that panics. It cannot be imported, and other extensions have one of the same name."""
     kinds = [kind for kind in BaseException.__subclasses__() if kind.__name__ == "PanicException"]
-    (found,) = (kind for kind in kinds if panics(kind))
-    return found
+    (panicking,) = (kind for kind in kinds if panics(kind))
+    return panicking
 
 
 def panics(kind: type[BaseException]) -> bool:

@@ -51,12 +51,12 @@ def test_a_relist_notifies_the_differences(
 
     listener = informer.add_listener()
     if before:
-        relist(informer, *(pod(*one) for one in before))
+        relist(informer, *(pod(*item) for item in before))
         assert len(delivered(listener)) == len(before)
     looking = informer.enqueue_to(WorkQueue(), look)
     assert not looking.deliver()
     during.clear()
-    relist(informer, *(pod(*one) for one in after), version=20)
+    relist(informer, *(pod(*item) for item in after), version=20)
     assert not looking.deliver()
     held = {name: f"{name}{version}" for name, version in after}
     assert {named(obj) for obj in informer.indexer.list()} == set(held.values())
@@ -102,8 +102,8 @@ def test_only_real_transitions_are_notified(informer: SharedInformer) -> None:
         watch(informer, "MODIFIED", pod(name, 2))
         watch(informer, "DELETED", pod(name, 3))
     received = delivered(listener)
-    assert {one[1:] for one in received if one[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
-    assert [one for one in received if one[0] == "delete"] == [
+    assert {event[1:] for event in received if event[0] == "update"} == {("a1", "a2"), ("b1", "b2"), ("c1", "c2")}
+    assert [event for event in received if event[0] == "delete"] == [
         ("delete", "a3"),
         ("delete", "b3"),
         ("delete", "c3"),

@@ -102,9 +102,9 @@ def test_changes_in_a_watch_gap_reach_all_handlers_and_resyncs_only_some(clock: 
 @behaviour("informers/SI9")
 @behaviour("informers/SI12")
 def test_handlers_are_counted_and_may_be_removed_twice(informer: SharedInformer) -> None:
-    one, two = informer.add_listener(), informer.enqueue_to(WorkQueue())
+    first, second = informer.add_listener(), informer.enqueue_to(WorkQueue())
     counts = [informer.handler_count]
-    for handle in (two, one, one, two):
+    for handle in (second, first, first, second):
         informer.remove_handler(handle)
         counts.append(informer.handler_count)
     assert counts == [2, 1, 0, 0, 0]
@@ -114,14 +114,14 @@ def test_handlers_are_counted_and_may_be_removed_twice(informer: SharedInformer)
 
 @behaviour("informers/SI10")
 def test_a_handle_of_another_informer_changes_nothing() -> None:
-    one, two = (SharedInformer("pods", "v1", "Pod") for _ in range(2))
-    listener = one.add_listener()
-    handle = one.enqueue_to(WorkQueue())
-    two.add_listener()
-    two.remove_handler(listener)
-    two.remove_handler(handle)
-    assert (one.handler_count, two.handler_count) == (2, 1)
-    relist(one, pod("a"))
+    first, second = (SharedInformer("pods", "v1", "Pod") for _ in range(2))
+    listener = first.add_listener()
+    handle = first.enqueue_to(WorkQueue())
+    second.add_listener()
+    second.remove_handler(listener)
+    second.remove_handler(handle)
+    assert (first.handler_count, second.handler_count) == (2, 1)
+    relist(first, pod("a"))
     assert delivered(listener) == [("add", "a1", True)]
 
 
@@ -168,7 +168,7 @@ def test_handlers_are_added_and_removed_while_events_arrive() -> None:
     # A hundred events per feed: each call waits until the hundred threads let it have the interpreter.
     for first in range(2, 10_002, 100):
         pods = (pod(f"p{version % 20}", version) for version in range(first, first + 100))
-        informer.feed_watch(b"".join(json.dumps({"type": "MODIFIED", "object": one}).encode() + b"\n" for one in pods))
+        informer.feed_watch(b"".join(json.dumps({"type": "MODIFIED", "object": obj}).encode() + b"\n" for obj in pods))
         informer.process()
     informer.stop()
     for worker in workers:

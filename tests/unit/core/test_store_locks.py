@@ -139,11 +139,11 @@ def test_an_index_function_may_read_the_store_and_the_lister() -> None:
     calls: list[int] = []
 
     def reading(obj: Object) -> list[str]:
-        for each in (indexer, plain):
-            each.get_by_key(obj.key)
-            each.list_keys()
-            len(each)
-            each.by_index("namespace", obj.namespace)
+        for store in (indexer, plain):
+            store.get_by_key(obj.key)
+            store.list_keys()
+            len(store)
+            store.by_index("namespace", obj.namespace)
         lister.list(obj.namespace, "app")
         lister.get(obj.name, obj.namespace)
         calls.append(1)
@@ -153,8 +153,8 @@ def test_an_index_function_may_read_the_store_and_the_lister() -> None:
     plain.replace([pod(f"p{number}", 1) for number in range(20)])
 
     def add() -> None:
-        for each in (indexer, plain):
-            each.add_indexers({"reading": reading})
+        for store in (indexer, plain):
+            store.add_indexers({"reading": reading})
 
     def write() -> None:
         for version in range(2, 6):
@@ -174,6 +174,6 @@ def test_an_index_function_may_read_the_store_and_the_lister() -> None:
     threads[2].join(60)
     assert not threads[2].is_alive()
     assert calls
-    for each, count in ((indexer, 20), (plain, 100)):
-        assert len(each.list_index_func_values("reading")) == count
-        assert [obj.name for obj in each.by_index("reading", "p7")] == ["p7"]
+    for store, count in ((indexer, 20), (plain, 100)):
+        assert len(store.list_index_func_values("reading")) == count
+        assert [obj.name for obj in store.by_index("reading", "p7")] == ["p7"]

@@ -42,26 +42,26 @@ def test_a_transform_changes_neither_position_nor_identity_nor_key(change: Calla
 
     def transform(obj: Object) -> dict[str, Any]:
         calls.append(obj.resource_version)
-        made: dict[str, Any] = obj.to_dict()
-        change(made["metadata"])
-        return made | {"spec": {"transformed": True}}
+        changed: dict[str, Any] = obj.to_dict()
+        change(changed["metadata"])
+        return changed | {"spec": {"transformed": True}}
 
     def held() -> list[tuple[str, str, str, str, str]]:
-        found = sorted(informer.indexer.list(), key=lambda obj: obj.key)
-        assert all(obj["spec"] == {"transformed": True} for obj in found)
-        assert all(informer.indexer.get_by_key(obj.key) == obj for obj in found)
-        assert all(obj["metadata"]["resourceVersion"] == obj.resource_version for obj in found)
-        return [(obj.key, obj.namespace, obj.name, obj.uid, obj.resource_version) for obj in found]
+        objects = sorted(informer.indexer.list(), key=lambda obj: obj.key)
+        assert all(obj["spec"] == {"transformed": True} for obj in objects)
+        assert all(informer.indexer.get_by_key(obj.key) == obj for obj in objects)
+        assert all(obj["metadata"]["resourceVersion"] == obj.resource_version for obj in objects)
+        return [(obj.key, obj.namespace, obj.name, obj.uid, obj.resource_version) for obj in objects]
 
     informer = SharedInformer("pods", "v1", "Pod", transform=transform)
     queue = WorkQueue()
     informer.enqueue_to(queue)
     relist(informer, pod("a", 1), pod("b", 2), version=2)
     assert held() == [("ns/a", "ns", "a", "uid-a", "1"), ("ns/b", "ns", "b", "uid-b", "2")]
-    assert {each[:2] for each in queued(queue)} == {("a", "ns"), ("b", "ns")}
+    assert {entry[:2] for entry in queued(queue)} == {("a", "ns"), ("b", "ns")}
     watch(informer, "MODIFIED", pod("a", 3))
     watch(informer, "ADDED", pod("c", 4, labels={"app": "c"}))
-    assert [each[0] for each in queued(queue)] == ["a", "c"]
+    assert [entry[0] for entry in queued(queue)] == ["a", "c"]
     assert informer.last_resource_version == "4"
     watch(informer, "DELETED", pod("b", 5))
     assert held() == [("ns/a", "ns", "a", "uid-a", "3"), ("ns/c", "ns", "c", "uid-c", "4")]
@@ -69,19 +69,19 @@ def test_a_transform_changes_neither_position_nor_identity_nor_key(change: Calla
     assert informer.feed_watch(b"").resource_version == "5"
     assert informer.last_resource_version == informer.indexer.resource_version == "5"
     # A list of the same states is recognized, so nothing is transformed or enqueued again but what is new.
-    assert {each[0] for each in queued(queue)} == {"b"}
+    assert {entry[0] for entry in queued(queue)} == {"b"}
     calls.clear()
     relist(informer, pod("a", 3), pod("c", 6, labels={"app": "c"}), version=6)
     assert calls == ["6"]
-    assert [each[0] for each in queued(queue)] == ["c"]
+    assert [entry[0] for entry in queued(queue)] == ["c"]
 
 
 @behaviour("findings/FQ11")
 def test_other_metadata_may_be_transformed() -> None:
     def transform(obj: Object) -> dict[str, Any]:
-        made: dict[str, Any] = obj.to_dict()
-        made["metadata"] = {"name": obj.name, "labels": {"of": obj.uid}}
-        return made
+        changed: dict[str, Any] = obj.to_dict()
+        changed["metadata"] = {"name": obj.name, "labels": {"of": obj.uid}}
+        return changed
 
     informer = SharedInformer("pods", "v1", "Pod", transform=transform)
     relist(informer, pod("a", 1, annotations={"x": "y"}))
@@ -101,9 +101,9 @@ def test_handlers_and_store_see_only_transformed_objects() -> None:
     listener = informer.add_listener()
 
     def held() -> list[str]:
-        found = informer.indexer.list()
-        assert all(obj["spec"] == {"transformed": True} for obj in found)
-        return sorted(named(obj) for obj in found)
+        objects = informer.indexer.list()
+        assert all(obj["spec"] == {"transformed": True} for obj in objects)
+        return sorted(named(obj) for obj in objects)
 
     # pod1 changes twice before the first notification.
     informer.begin_list()
@@ -125,7 +125,7 @@ def test_handlers_and_store_see_only_transformed_objects() -> None:
     batch = listener.next(0)
     received = []
     for kind, old, new, _ in batch:
-        states = [one.object if isinstance(one, DeletedFinalStateUnknown) else one for one in (old, new)]
+        states = [state.object if isinstance(state, DeletedFinalStateUnknown) else state for state in (old, new)]
         assert all(obj is None or obj["spec"] == {"transformed": True} for obj in states)
         received.append((kind, *(named(obj) for obj in states if obj is not None)))
     assert received == [

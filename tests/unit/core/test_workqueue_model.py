@@ -20,7 +20,7 @@ priorities = st.none() | st.integers(-2, 2)
 delays = st.sampled_from([-1, 0, 0.25, 0.5, 1, 4])
 
 
-def shown(priorities: set[int | None]) -> int | None:
+def highest(priorities: set[int | None]) -> int | None:
     """Return the highest priority, or None for that of the key."""
     named = [priority for priority in priorities if priority is not None]
     return max(named) if len(named) == len(priorities) or max(named, default=0) > 0 else None
@@ -145,7 +145,7 @@ class QueueMachine(RuleBasedStateMachine):
         due = [key for key, delayed in self.delayed.items() if delayed[0] <= self.clock.now()]
         for key in sorted(due, key=lambda key: self.delayed[key][:2]):
             # An unnamed priority first: it leaves a key's own as it is, and gives 0 to a key without one.
-            for priority in sorted(self.delayed.pop(key)[2], key=lambda one: (one is not None, one)):
+            for priority in sorted(self.delayed.pop(key)[2], key=lambda value: (value is not None, value)):
                 self.enqueue(key, priority)
 
     @precondition(lambda self: self.count > 20)
@@ -168,7 +168,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {held.key: held.again for held in snapshot.processing} == self.held
         now = self.clock.now()
         assert {delayed.key: (delayed.due_in, delayed.priority, delayed.back_off) for delayed in snapshot.delayed} == {
-            key: (due - now, shown(priorities), back_off)
+            key: (due - now, highest(priorities), back_off)
             for key, (due, _, priorities, back_off) in self.delayed.items()
         }
         assert {key: self.queue.num_requeues(key) for key in self.failures} == self.failures

@@ -78,7 +78,7 @@ def test_a_pending_requeue_does_not_block_the_back_off_of_a_failure(clock: Manua
     work_queue.add_rate_limited("foo")
     work_queue.done("foo")
     assert work_queue.num_requeues("foo") == 1
-    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    assert [(entry.due_in, entry.back_off) for entry in work_queue.snapshot().delayed] == [(0.005, True)]
     clock.advance(0.005)
     assert work_queue.get_nowait() == "foo"
 
@@ -173,10 +173,10 @@ def begin_long_call(clock: ManualClock, *waits: float) -> tuple[WorkQueue, LongC
 def test_a_retry_after_forget_does_not_share_the_delay_of_a_call_from_before(clock: ManualClock) -> None:
     work_queue, limiter, first = begin_long_call(clock, 600, 0.005)
     work_queue.add_rate_limited("foo")
-    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    assert [(entry.due_in, entry.back_off) for entry in work_queue.snapshot().delayed] == [(0.005, True)]
     limiter.proceed.set()
     first.result()
-    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    assert [(entry.due_in, entry.back_off) for entry in work_queue.snapshot().delayed] == [(0.005, True)]
     clock.advance(0.005)
     assert work_queue.get_nowait() == "foo"
     work_queue.done("foo")
@@ -188,9 +188,9 @@ def test_forget_ends_the_back_off_of_a_call_that_has_not_returned(clock: ManualC
     work_queue, limiter, first = begin_long_call(clock, 600, 0.005)
     limiter.proceed.set()
     first.result()
-    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(600, False)]
+    assert [(entry.due_in, entry.back_off) for entry in work_queue.snapshot().delayed] == [(600, False)]
     work_queue.add_rate_limited("foo")
-    assert [(one.due_in, one.back_off) for one in work_queue.snapshot().delayed] == [(0.005, True)]
+    assert [(entry.due_in, entry.back_off) for entry in work_queue.snapshot().delayed] == [(0.005, True)]
 
 
 @behaviour("findings/FQ1")
@@ -202,4 +202,4 @@ def test_the_key_stays_known_while_two_calls_of_the_limiter_run(clock: ManualClo
     assert work_queue.snapshot() == ([], [], [])
     limiter.proceed.set()
     first.result()
-    assert [(one.key, one.due_in) for one in work_queue.snapshot().delayed] == [("foo", 600)]
+    assert [(entry.key, entry.due_in) for entry in work_queue.snapshot().delayed] == [("foo", 600)]

@@ -108,15 +108,15 @@ def test_other_threads_run_during_a_snapshot() -> None:
 def test_the_pages_of_a_part_have_the_keys_of_a_snapshot(clock: ManualClock, part: Literal["queued"]) -> None:
     work_queue = busy(clock)
     whole = getattr(work_queue.snapshot(), part)
-    found, after = [], None
+    seen, after = [], None
     while True:
         page = work_queue.page(part, 1, after)
         assert page.total == len(whole)
-        found += page.keys
+        seen += page.keys
         if (after := page.next) is None:
             break
-    assert sorted(found) == sorted(whole)
-    assert len(found) == len(whole)
+    assert sorted(seen) == sorted(whole)
+    assert len(seen) == len(whole)
 
 
 def test_a_page_goes_on_where_its_last_key_was_although_that_has_left(clock: ManualClock) -> None:
@@ -125,11 +125,11 @@ def test_a_page_goes_on_where_its_last_key_was_although_that_has_left(clock: Man
         work_queue.add(number)
         clock.advance(1)
     page = work_queue.page("queued", 2)
-    assert [one.key for one in page.keys] == [0, 1]
+    assert [key.key for key in page.keys] == [0, 1]
     for _ in range(3):
         work_queue.get()
-    assert [one.key for one in work_queue.page("queued", 2, page.next).keys] == [3, 4]
-    assert [one.key for one in work_queue.page("processing", 9).keys] == [0, 1, 2]
+    assert [key.key for key in work_queue.page("queued", 2, page.next).keys] == [3, 4]
+    assert [key.key for key in work_queue.page("processing", 9).keys] == [0, 1, 2]
 
 
 def test_the_delayed_keys_of_a_page_are_the_next_ones(clock: ManualClock) -> None:
@@ -137,8 +137,8 @@ def test_the_delayed_keys_of_a_page_are_the_next_ones(clock: ManualClock) -> Non
     for number in (5, 3, 8, 1, 9, 2):
         work_queue.add_after(number, number)
     first = work_queue.page("delayed", 4)
-    assert [one.key for one in first.keys] == [1, 2, 3, 5]
-    assert [one.key for one in work_queue.page("delayed", 4, first.next).keys] == [8, 9]
+    assert [key.key for key in first.keys] == [1, 2, 3, 5]
+    assert [key.key for key in work_queue.page("delayed", 4, first.next).keys] == [8, 9]
     assert work_queue.page("delayed", 6).next is None
 
 

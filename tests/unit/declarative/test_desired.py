@@ -43,17 +43,17 @@ def test_the_annotation_names_the_plugin() -> None:
 
 
 def test_the_digest_of_a_secret_covers_only_its_paths() -> None:
-    one = desired_of(secret(data={"password": "MQ=="}))
-    assert one.digest == desired_of(secret(data={"password": "Mg=="})).digest
-    assert one.digest != desired_of(secret(data={"other": "MQ=="})).digest
+    desired = desired_of(secret(data={"password": "MQ=="}))
+    assert desired.digest == desired_of(secret(data={"password": "Mg=="})).digest
+    assert desired.digest != desired_of(secret(data={"other": "MQ=="})).digest
 
 
 def test_string_data_of_a_secret_is_sent_and_compared_as_data() -> None:
-    one = desired_of(secret(stringData={"password": "new"}, data={"user": "dQ=="}))
-    assert one.content["data"] == {"user": "dQ==", "password": "bmV3"}
-    assert "stringData" not in one.content
-    assert not one.differing(secret(data={"user": "dQ==", "password": "bmV3"}), None)
-    assert [leaf.path for leaf in one.differing(secret(data={"user": "dQ==", "password": "b2xk"}), None)] == [
+    desired = desired_of(secret(stringData={"password": "new"}, data={"user": "dQ=="}))
+    assert desired.content["data"] == {"user": "dQ==", "password": "bmV3"}
+    assert "stringData" not in desired.content
+    assert not desired.differing(secret(data={"user": "dQ==", "password": "bmV3"}), None)
+    assert [leaf.path for leaf in desired.differing(secret(data={"user": "dQ==", "password": "b2xk"}), None)] == [
         ("data", "password")
     ]
 

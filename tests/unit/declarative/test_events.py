@@ -33,7 +33,7 @@ def obj(uid: str = "u1", generation: int = 1) -> dict[str, Any]:
 
 def test_once_counts_for_uid_generation_reason_and_message() -> None:
     memory = OnceMemory()
-    assert [memory.first(*one) for one in [("u1", 1, "R", "m")] * 2] == [True, False]
+    assert [memory.first(*event) for event in [("u1", 1, "R", "m")] * 2] == [True, False]
     assert memory.first("u2", 1, "R", "m")
     assert memory.first("u1", 1, "Other", "m")
     assert memory.first("u1", 1, "R", "other")
@@ -63,7 +63,7 @@ def test_the_memory_is_bounded_to_the_latest_events() -> None:
 @pytest.mark.behaviour("authoring/AS10")
 def test_once_holds_in_each_round_over_many_objects() -> None:
     memory = OnceMemory()
-    assert [sum(memory.first(f"u{one}", 1, "R", "m") for one in range(5000)) for _ in range(3)] == [5000, 0, 0]
+    assert [sum(memory.first(f"u{index}", 1, "R", "m") for index in range(5000)) for _ in range(3)] == [5000, 0, 0]
 
 
 @pytest.mark.behaviour("authoring/AS10")

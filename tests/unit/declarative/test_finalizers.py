@@ -71,8 +71,8 @@ def test_a_finalizer_is_of_a_controller_of_the_same_plugin() -> None:
 def test_the_hint_says_how_to_name_the_controller(of: Any, hint: str) -> None:
     plugin = ctrlhost.Plugin()
     plugin.finalizer("example.com/a", of=of)(clean_up)
-    shown = "reconcile" if of is reconcile else "'reconcile'"
-    assert problem(plugin, hint) == f"of={shown} is not a controller of this plugin"
+    name = "reconcile" if of is reconcile else "'reconcile'"
+    assert problem(plugin, hint) == f"of={name} is not a controller of this plugin"
 
 
 def test_a_function_is_async_if_its_controller_is() -> None:
@@ -94,12 +94,12 @@ def test_when_is_a_function() -> None:
 
 def test_a_controller_has_each_finalizer_once() -> None:
     plugin = ctrlhost.Plugin()
-    one = plugin.controller("v1/ConfigMap")(reconcile)
+    controller = plugin.controller("v1/ConfigMap")(reconcile)
     two = plugin.controller("v1/Secret")(reconcile)
-    plugin.finalizer("example.com/a", of=one)(clean_up)
+    plugin.finalizer("example.com/a", of=controller)(clean_up)
     plugin.finalizer("example.com/a", of=two)(clean_up)
     check(plugin.declaration, "demo")
-    plugin.finalizer("example.com/a", of=one)(clean_up)
+    plugin.finalizer("example.com/a", of=controller)(clean_up)
     assert problem(plugin, "give each another name") == "the controller configmap has two finalizers example.com/a"
 
 

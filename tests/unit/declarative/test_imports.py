@@ -36,8 +36,8 @@ print(*sorted(sys.modules))
 
 
 def test_a_declaration_needs_neither_informers_nor_a_client() -> None:
-    found = subprocess.run([sys.executable, "-c", DECLARES], capture_output=True, text=True, check=True, timeout=60)
-    imported = set(found.stdout.split())
+    done = subprocess.run([sys.executable, "-c", DECLARES], capture_output=True, text=True, check=True, timeout=60)
+    imported = set(done.stdout.split())
     assert "ctrlhost.declarative.plugin" in imported
     costly = {"asyncio", "prometheus_client", "ctrlhost.client", "ctrlhost.informers", "ctrlhost.controller.sources"}
     assert imported & costly == set()

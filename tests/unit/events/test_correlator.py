@@ -30,8 +30,8 @@ class Observer:
         self.clock = ManualClock()
         self.correlator = Correlator(self.clock)
 
-    def observe(self, one: dict[str, Any]) -> tuple[str, int] | None:
-        write = self.correlator.observe(one, self.clock.time())
+    def observe(self, body: dict[str, Any]) -> tuple[str, int] | None:
+        write = self.correlator.observe(body, self.clock.time())
         if write is None:
             return None
         return ("patch" if "series" in write else "create"), write.get("series", {}).get("count", 1)

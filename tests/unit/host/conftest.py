@@ -15,10 +15,10 @@ def loggers_of_process() -> Iterator[None]:
     """Restore after the test what `logs.configure` changes."""
     names = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
     loggers = [logging.getLogger(name) for name in names]
-    before = [(one, one.level, list(one.handlers), one.propagate) for one in loggers]
-    for one in loggers:
+    before = [(entry, entry.level, list(entry.handlers), entry.propagate) for entry in loggers]
+    for entry in loggers:
         # pytest adds its own handler, which raises, to each that does not propagate; an earlier test may leave one.
-        one.propagate = True
+        entry.propagate = True
     yield
     for logger, level, handlers, propagate in before:
         logger.handlers[:] = handlers

@@ -18,11 +18,11 @@ from tests.support.waiting import eventually
 
 
 def test_a_process_that_hangs_is_not_waited_for_until_it_answers_again() -> None:
-    free, asked = threading.Event(), threading.Event()
+    free, requested = threading.Event(), threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            asked.set()
+            requested.set()
             await asyncio.to_thread(free.wait, 30)
             await PlainTextResponse("here")(scope, receive, send)
 
@@ -44,9 +44,9 @@ def test_a_process_that_hangs_is_not_waited_for_until_it_answers_again() -> None
             first.result(30)
             assert (answer.value, view.status_age()) == (b"here", 0.0)
             free.clear()
-            asked.clear()
+            requested.clear()
             (second,) = reports.begin_status()
-            assert asked.wait(30)
+            assert requested.wait(30)
             # The question takes too long, then ends without an answer, and is asked again.
             eventually(lambda: reports.begin_status() == [], 30, "a page that does not wait")
             second.result(30)

@@ -50,7 +50,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def make_host(sandbox):
-    made = []
+    hosts = []
 
     def make(*plugins, tree=None, **settings):
         host = Host(
@@ -59,19 +59,19 @@ def make_host(sandbox):
             configuration=Configuration({"host": {}, "plugins": {}, "controllers": {}, **(tree or {})}, "test.toml"),
             sandbox=sandbox,
         )
-        made.append(host)
+        hosts.append(host)
         return host
 
     yield make
-    for host in made:
+    for host in hosts:
         host.stop(LIMIT)
         if host.client is not None:
             host.client.close()
 
 
 def state(host: Host, name: str) -> tuple[str, str]:
-    (found,) = [one for one in host.plugins if one.name == name]
-    return found.state, found.reason
+    (runtime,) = [plugin for plugin in host.plugins if plugin.name == name]
+    return runtime.state, runtime.reason
 
 
 def test_two_hosts_in_one_process_run_the_same_plugin_side_by_side(make_host, sandbox):
@@ -222,10 +222,10 @@ def test_what_only_a_failed_plugin_wanted_is_not_watched_for_others(make_host):
     )
     host.start()
     assert host.wait_ready(LIMIT)
-    assert [one.state for one in host.plugins] == ["failed", "running"]
+    assert [plugin.state for plugin in host.plugins] == ["failed", "running"]
     assert host.factory is not None
-    scopes = [one.scope for one in host.factory.informers()]
-    assert [one.namespaces for one in scopes if one.kind == "ConfigMap"] == [("default",)]
+    scopes = [informer.scope for informer in host.factory.informers()]
+    assert [scope.namespaces for scope in scopes if scope.kind == "ConfigMap"] == [("default",)]
 
 
 def test_the_second_of_two_plugins_with_one_name_fails(make_host):
@@ -233,7 +233,7 @@ def test_the_second_of_two_plugins_with_one_name_fails(make_host):
     host = make_host(first, second)
     host.start()
     assert host.wait_ready(LIMIT)
-    assert [one.state for one in host.plugins] == ["running", "failed"]
+    assert [plugin.state for plugin in host.plugins] == ["running", "failed"]
     assert "another plugin of this name" in host.plugins[1].reason
 
 
@@ -296,11 +296,11 @@ def test_plugins_may_have_health_checks_and_pages(make_host):
     host = make_host(plugin("p", ctrlhost_setup=ctrlhost_setup))
     host.start()
     assert host.wait_ready(LIMIT)
-    failed = {one.name: one.detail for one in host.inspection.checks("healthz") if not one.passed}
+    failed = {entry.name: entry.detail for entry in host.inspection.checks("healthz") if not entry.passed}
     assert failed == {"p/peers": "RuntimeError: no peers"}
-    assert all(one.passed for one in host.inspection.checks("readyz"))
+    assert all(entry.passed for entry in host.inspection.checks("readyz"))
     healthy.set()
-    assert all(one.passed for one in host.inspection.checks("healthz"))
+    assert all(entry.passed for entry in host.inspection.checks("healthz"))
     assert list(host.inspection.pages()["p"]) == ["/status"]
 
 

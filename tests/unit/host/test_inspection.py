@@ -23,7 +23,7 @@ def state_of(work_queue: Any) -> HostState:
 
 @pytest.mark.behaviour("findings/FQ18")
 def test_the_page_of_queues_asks_for_the_numbers_and_the_first_hundred_keys() -> None:
-    asked: list[Any] = []
+    limits: list[Any] = []
 
     class Watched:
         """A queue that records what is asked of it; it cannot be asked for a whole snapshot."""
@@ -32,7 +32,7 @@ def test_the_page_of_queues_asks_for_the_numbers_and_the_first_hundred_keys() ->
             self.work_queue = work_queue
 
         def summary(self, limit: int) -> Any:
-            asked.append(limit)
+            limits.append(limit)
             return self.work_queue.summary(limit)
 
     work_queue = WorkQueue()
@@ -41,10 +41,10 @@ def test_the_page_of_queues_asks_for_the_numbers_and_the_first_hundred_keys() ->
         work_queue.get()
     work_queue.add_after("later", 1e9)
     (page,) = Inspection(state_of(Watched(work_queue))).queues()
-    assert asked == [100]
+    assert limits == [100]
     assert page["controller"] == "p/all"
     assert page["counts"] == {"queued": 140, "processing": 110, "delayed": 1}
-    assert [one["key"] for one in page["queued"]] == [f"key-{number}" for number in range(110, 210)]
+    assert [key["key"] for key in page["queued"]] == [f"key-{number}" for number in range(110, 210)]
     assert len(page["processing"]) == 100
-    assert [one["key"] for one in page["delayed"]] == ["later"]
+    assert [key["key"] for key in page["delayed"]] == ["later"]
     json.dumps(page, allow_nan=False)

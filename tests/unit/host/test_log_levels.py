@@ -50,8 +50,8 @@ def test_a_change_concerns_one_plugin_and_ends_by_itself(written: io.StringIO) -
 
 @pytest.mark.behaviour("operations/OP89")
 def test_the_end_of_a_change_brings_back_the_one_before(written: io.StringIO) -> None:
-    def shown() -> list[tuple[str, bool]]:
-        return [(one.level, bool(one.seconds)) for one in log_levels.levels.changes()]
+    def changes() -> list[tuple[str, bool]]:
+        return [(change.level, bool(change.seconds)) for change in log_levels.levels.changes()]
 
     def level() -> int:
         return logging.getLogger(NAMING).level
@@ -60,21 +60,21 @@ def test_the_end_of_a_change_brings_back_the_one_before(written: io.StringIO) ->
     log_levels.levels.set([NAMING], "debug", 3600)
     log_levels.levels.set([NAMING], "error", 0.01)
     eventually(lambda: level() == logging.DEBUG)
-    assert shown() == [("warning", False), ("debug", True)]
+    assert changes() == [("warning", False), ("debug", True)]
     # What ends before a new change cannot come back after it.
     log_levels.levels.set([NAMING], "info", 7200)
-    assert shown() == [("warning", False), ("info", True)]
+    assert changes() == [("warning", False), ("info", True)]
     log_levels.levels.set([NAMING], "debug", 0.02)
     log_levels.levels.set([NAMING], "error", 0.01)
     eventually(lambda: level() == logging.INFO)
     log_levels.levels.set([NAMING], "debug", 3600)
     log_levels.levels.set([NAMING], "critical")
-    assert shown() == [("critical", False)]
+    assert changes() == [("critical", False)]
     log_levels.levels.set([NAMING], "debug", 0.01)
     eventually(lambda: level() == logging.CRITICAL)
-    assert shown() == [("critical", False)], "for the next process of a plugin"
+    assert changes() == [("critical", False)], "for the next process of a plugin"
     log_levels.levels.reset()
-    assert shown() == []
+    assert changes() == []
     assert logging.getLogger(NAMING).level == logging.NOTSET
     assert debug_lines(written) == []
 

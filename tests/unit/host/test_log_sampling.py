@@ -43,9 +43,9 @@ class Log:
 
 @pytest.fixture
 def log(monkeypatch, loggers_of_process):
-    made = Log()
-    monkeypatch.setattr(logs, "LogSampler", partial(LogSampler, clock=made.clock.now))
-    return made
+    sink = Log()
+    monkeypatch.setattr(logs, "LogSampler", partial(LogSampler, clock=sink.clock.now))
+    return sink
 
 
 def summed(lines: list[dict]) -> int:
@@ -240,8 +240,8 @@ def test_lines_are_attributed_by_context_field_and_thread(log, bench):
     library.info("of nobody")
     library.info("by a field", extra={"plugin": "other"})
     log.wait_for("in a reconcile")
-    found = {line["msg"]: line.get("plugin") for line in log.lines}
-    assert found == {"in a reconcile": "demo", "on a thread": "other", "of nobody": None, "by a field": "other"}
+    plugins = {line["msg"]: line.get("plugin") for line in log.lines}
+    assert plugins == {"in a reconcile": "demo", "on a thread": "other", "of nobody": None, "by a field": "other"}
 
 
 def test_an_object_that_cannot_be_formatted_costs_only_its_line(log):
@@ -284,16 +284,16 @@ def test_a_destructor_may_log_during_each_step_of_a_line():
 
 def test_the_thread_that_writes_survives_an_error_of_its_summaries():
     written, calls = io.StringIO(), itertools.count(1)
-    asked = threading.Event()
+    requested = threading.Event()
 
     def more() -> list[str]:
         if next(calls) == 1:
             raise RuntimeError("dictionary changed size during iteration")
-        asked.set()
+        requested.set()
         return []
 
     writer = LogWriter(written, more)
-    assert asked.wait(20)
+    assert requested.wait(20)
     writer.put("after")
     writer.close()
     first, last = written.getvalue().splitlines()

@@ -15,10 +15,10 @@ from ctrlhost.supervisor.runtime import PluginRuntime, State
 
 def collected(plugins: dict[str, CollectorRegistry]) -> list[PluginMetrics]:
     """Return the metrics of plugins after a collection."""
-    found = [PluginMetrics(name, registry) for name, registry in plugins.items()]
-    for one in found:
-        one.start("").result(30)
-    return found
+    collectors = [PluginMetrics(name, registry) for name, registry in plugins.items()]
+    for collector in collectors:
+        collector.start("").result(30)
+    return collectors
 
 
 def scrape(metrics: HostMetrics, plugins: dict[str, CollectorRegistry] | None = None) -> dict[str, list]:
@@ -41,9 +41,9 @@ def test_the_process_metrics_are_served():
 
 
 def test_registries_of_plugins_are_merged_with_the_hosts():
-    found = scrape(HostMetrics(), {"one": counter("one", 1), "two": counter("two", 2)})
-    assert found["one"][0].value == 1
-    assert found["two"][0].value == 2
+    families = scrape(HostMetrics(), {"one": counter("one", 1), "two": counter("two", 2)})
+    assert families["one"][0].value == 1
+    assert families["two"][0].value == 2
 
 
 def test_a_series_of_two_plugins_is_served_once_and_reported_once(caplog):
@@ -61,8 +61,8 @@ def test_a_series_of_two_plugins_is_served_once_and_reported_once(caplog):
 def test_a_metric_name_with_two_types_keeps_the_first():
     other = CollectorRegistry()
     Gauge("same", "A gauge", registry=other).set(5)
-    found = scrape(HostMetrics(), {"one": counter("same", 1), "two": other})["same"]
-    assert [(sample.name, sample.value) for sample in found] == [("same_total", 1)]
+    samples = scrape(HostMetrics(), {"one": counter("same", 1), "two": other})["same"]
+    assert [(sample.name, sample.value) for sample in samples] == [("same_total", 1)]
 
 
 def test_a_collector_that_raises_affects_only_its_plugin(caplog):
@@ -72,8 +72,8 @@ def test_a_collector_that_raises_affects_only_its_plugin(caplog):
 
     registry = CollectorRegistry()
     registry._collector_to_names[Broken()] = []
-    found = scrape(HostMetrics(), {"bad": registry, "good": counter("good", 1)})
-    assert found["good"][0].value == 1
+    families = scrape(HostMetrics(), {"bad": registry, "good": counter("good", 1)})
+    assert families["good"][0].value == 1
     assert "bug in a collector" in caplog.text
 
 
@@ -88,9 +88,9 @@ def test_openmetrics_is_served_on_request():
 @pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
 def test_times_of_creation_are_left_out_and_metrics_of_such_names_are_not(accept):
     registry = CollectorRegistry()
-    made = Counter("made", "A counter", ["kind"], registry=registry)
+    counts = Counter("made", "A counter", ["kind"], registry=registry)
     for kind in ("a", "b"):
-        made.labels(kind).inc()
+        counts.labels(kind).inc()
     Histogram("took", "A histogram", registry=registry).observe(1)
     Summary("size", "A summary", registry=registry).observe(1)
     Gauge("pods_created", "A gauge", registry=registry).set(7)
@@ -102,29 +102,29 @@ def test_times_of_creation_are_left_out_and_metrics_of_such_names_are_not(accept
 
 
 def test_each_reason_for_what_is_missing_is_there_from_the_start():
-    found = scrape(HostMetrics(), {"one": counter("one", 1)})["ctrlhost_metrics_collector_errors"]
-    assert {sample.labels["reason"]: sample.value for sample in found} == dict.fromkeys(REASONS, 0)
+    samples = scrape(HostMetrics(), {"one": counter("one", 1)})["ctrlhost_metrics_collector_errors"]
+    assert {sample.labels["reason"]: sample.value for sample in samples} == dict.fromkeys(REASONS, 0)
 
 
 def test_series_beyond_the_limit_are_counted_without_times_of_creation(monkeypatch):
     monkeypatch.setattr("ctrlhost.plugin.metrics.MAX_SERIES", 4)
     registry = CollectorRegistry()
-    made = Counter("made", "A counter", ["kind"], registry=registry)
+    counts = Counter("made", "A counter", ["kind"], registry=registry)
     for kind in "abcd":
-        made.labels(kind).inc()
+        counts.labels(kind).inc()
     (plugin,) = collected({"one": registry})
     assert [sample.name for family in plugin.families for sample in family.metric.samples] == ["made_total"] * 4
     assert plugin.errors["series"] == 0
-    made.labels("e").inc()
+    counts.labels("e").inc()
     plugin.start("").result(30)
     assert plugin.errors["series"] == 1
 
 
 def test_two_hosts_share_no_metrics():
-    one, two = HostMetrics(), HostMetrics()
-    counter("mine", 1, one.registry)
-    assert "mine" in scrape(one)
-    assert "mine" not in scrape(two)
+    first, second = HostMetrics(), HostMetrics()
+    counter("mine", 1, first.registry)
+    assert "mine" in scrape(first)
+    assert "mine" not in scrape(second)
 
 
 def test_the_state_of_each_plugin_is_a_metric():
@@ -132,8 +132,8 @@ def test_the_state_of_each_plugin_is_a_metric():
     plugin.fail("no such module")
     metrics = HostMetrics()
     metrics.register(PluginCollector([plugin]))
-    found = scrape(metrics)
-    states = {sample.labels["state"]: sample.value for sample in found["ctrlhost_plugin_state"]}
+    families = scrape(metrics)
+    states = {sample.labels["state"]: sample.value for sample in families["ctrlhost_plugin_state"]}
     assert {state for state, value in states.items() if value} == {"failed"}
     assert set(states) == set(typing.get_args(State))
-    assert found["ctrlhost_build_info"][0].labels["version"]
+    assert families["ctrlhost_build_info"][0].labels["version"]

@@ -61,27 +61,27 @@ class Plugin:
 
 @pytest.fixture
 def plugin() -> Iterator[Callable[..., Plugin]]:
-    made: list[Plugin] = []
+    plugins: list[Plugin] = []
 
     def make(name: str, **deadlines: float) -> Plugin:
-        made.append(Plugin(name, **deadlines))
-        return made[-1]
+        plugins.append(Plugin(name, **deadlines))
+        return plugins[-1]
 
     yield make
-    for caller in made:
+    for caller in plugins:
         caller.stop()
 
 
 @pytest.fixture
 def hanging() -> Iterator[Callable[..., Hanging]]:
-    made: list[Hanging] = []
+    blocked: list[Hanging] = []
 
     def make(*arguments: Any) -> Hanging:
-        made.append(Hanging(*arguments))
-        return made[-1]
+        blocked.append(Hanging(*arguments))
+        return blocked[-1]
 
     yield make
-    for caller in made:
+    for caller in blocked:
         caller.proceed.set()
 
 
@@ -155,9 +155,9 @@ def test_an_object_that_is_made_again_during_a_map_that_hangs_is_two_changes(rig
 
 
 def identified(name: str, version: int, uid: str) -> dict[str, Any]:
-    made = pod(name, version)
-    made["metadata"]["uid"] = uid
-    return made
+    body = pod(name, version)
+    body["metadata"]["uid"] = uid
+    return body
 
 
 @behaviour("supervision/IN8")
@@ -323,10 +323,10 @@ def test_an_object_is_in_its_index_for_whoever_hears_of_it(rig, frames, plugin):
         for _ in range(rounds):
             key = queue.get(timeout=60)
             known = rig.pods.lister.get(key.name, key.namespace)
-            found = rig.pods.lister.by_index("version", known.resource_version)
+            pods = rig.pods.lister.by_index("version", known.resource_version)
             newer = rig.pods.lister.get(key.name, key.namespace)
             # The object may have changed once more, but it is never missing from the index.
-            if not found and newer.resource_version == known.resource_version:
+            if not pods and newer.resource_version == known.resource_version:
                 missing.append(known.resource_version)
             queue.done(key)
             frames.send_event(event("MODIFIED", pod("a", int(newer.resource_version) + 1)))
@@ -353,7 +353,7 @@ def test_an_index_function_cannot_read_an_index_and_a_map_can(rig, frames, plugi
     rig.pods.add_indexers({"reading": reading}, caller=bad.caller)
     rig.pods.enqueue_to(
         queue,
-        lambda obj: [Request(found.name) for found in rig.pods.indexer.by_index("name", obj.name)],
+        lambda obj: [Request(match.name) for match in rig.pods.indexer.by_index("name", obj.name)],
         caller=bad.caller,
     )
     frames.send_event(event("ADDED", pod("a", 2)))
@@ -470,8 +470,8 @@ def test_namespaces_are_attached_while_maps_read_the_informer(server, factory, p
 
     good, rounds = plugin("good"), 1_000
     for namespace in "xy":
-        made = in_namespace(namespace, "a", 1)
-        serve(server, f"/api/v1/namespaces/{namespace}/pods", [Json(pod_list(2, made))] * 3, [Frames()] * 3)
+        body = in_namespace(namespace, "a", 1)
+        serve(server, f"/api/v1/namespaces/{namespace}/pods", [Json(pod_list(2, body))] * 3, [Frames()] * 3)
     pods = factory.informer("v1", "Pod", namespaces=["x", "y"])
     with factory:
         assert factory.wait_for_sync(20)
@@ -656,10 +656,10 @@ def test_nothing_is_requested_for_an_owner_until_it_is_known_whether_it_has_a_na
     rig.server.on("GET", "/apis/owners.test/v1", Computed(lambda _: listed if known.is_set() else Failure(before)))
 
     def child(name: str, version: int, owner: str) -> dict[str, Any]:
-        made = pod(name, version)
+        body = pod(name, version)
         reference = {"apiVersion": "owners.test/v1", "kind": "Zone", "name": owner, "uid": owner, "controller": True}
-        made["metadata"]["ownerReferences"] = [reference]
-        return made
+        body["metadata"]["ownerReferences"] = [reference]
+        return body
 
     frames.send_event(event("ADDED", child("cached", 2, "one")))
     rig.holds(cached=2)

@@ -96,8 +96,8 @@ def test_the_feed_of_isolated_plugins_sends_compressed_objects(server, pods, fra
         wanted = {key_of(pod): {**whole, **pod} for pod in pods}
         api.listed(PODS)
         engine = compressed(rig.engine(), 1_100)
-        found = api.listed(PODS)
-        assert {key_of(item): item for item in found["items"]} == wanted
+        listing = api.listed(PODS)
+        assert {key_of(item): item for item in listing["items"]} == wanted
         # A list that lacks an object would be wrong, so it is cut.
         assert engine.falsify(key_of(pods[5]), 99)
         with pytest.raises(HTTPError):

@@ -103,9 +103,9 @@ def test_only_metadata_is_requested_and_kept_if_no_user_reads_more(server, facto
     server.on("GET", PODS, Computed(answer))
     pods = factory.informer("v1", "Pod", reads="metadata")
     synced(factory)
-    (found,) = pods.lister.list(label_selector="app=x")
-    assert found.partial
-    assert (found.kind, found.name) == ("Pod", "a")
+    (obj,) = pods.lister.list(label_selector="app=x")
+    assert obj.partial
+    assert (obj.kind, obj.name) == ("Pod", "a")
 
 
 def test_partial_metadata_objects_get_the_kind_they_represent(server, factory):
@@ -124,9 +124,9 @@ def test_partial_metadata_objects_get_the_kind_they_represent(server, factory):
 
 def test_several_namespaces_are_watched_separately_and_read_together(server, factory):
     frames = Frames()
-    one, two = "/api/v1/namespaces/one/pods", "/api/v1/namespaces/two/pods"
-    serve(server, one, [Json(pod_list(5, in_namespace("one", "a", 1)))], [frames])
-    serve(server, two, [Json(pod_list(7, in_namespace("two", "a", 2), in_namespace("two", "b", 3)))], [Frames()])
+    first, second = "/api/v1/namespaces/one/pods", "/api/v1/namespaces/two/pods"
+    serve(server, first, [Json(pod_list(5, in_namespace("one", "a", 1)))], [frames])
+    serve(server, second, [Json(pod_list(7, in_namespace("two", "a", 2), in_namespace("two", "b", 3)))], [Frames()])
     pods = factory.informer("v1", "Pod", namespaces=["one", "two"])
     pods.indexer.add_indexers({"node": lambda obj: [obj.get_path("spec", "nodeName")]})
     queue = WorkQueue()

@@ -10,9 +10,9 @@ from ctrlhost.informers import InformerFactory
 
 @pytest.fixture
 def factory():
-    made = InformerFactory(Client("http://127.0.0.1:1"))
-    yield made
-    made.stop()
+    informers = InformerFactory(Client("http://127.0.0.1:1"))
+    yield informers
+    informers.stop()
 
 
 @pytest.mark.parametrize(

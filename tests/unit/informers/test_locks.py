@@ -22,14 +22,14 @@ def read(pods) -> tuple[int, str, list[str]]:
 
 
 def test_a_handler_is_attached_while_a_map_runs_that_reads_the_informer(rig: Rig):
-    frames, mapping, attached, found = Frames(), threading.Event(), threading.Event(), []
+    frames, mapping, attached, states = Frames(), threading.Event(), threading.Event(), []
 
     def requests(obj):
         mapping.set()
-        found.append(read(rig.pods))
+        states.append(read(rig.pods))
         # Neither attaching nor removing waits for this call.
         assert attached.wait(20)
-        found.append(read(rig.pods))
+        states.append(read(rig.pods))
         return [Request(obj.name)]
 
     rig.serve([Json(pod_list(1))], [frames]).synced()
@@ -45,7 +45,7 @@ def test_a_handler_is_attached_while_a_map_runs_that_reads_the_informer(rig: Rig
     assert rig.pods.parts[0].engine.handler_count == 3
     attached.set()
     eventually(lambda: len(queue) == 1)
-    assert [(state, names) for _, state, names in found] == [("watching", ["a"])] * 2
+    assert [(state, names) for _, state, names in states] == [("watching", ["a"])] * 2
     # Both found the object in the store, and neither gets it twice.
     assert late.get(timeout=10) == Request("late-a")
     frames.send_event(event("ADDED", pod("b", 3)))
@@ -98,15 +98,15 @@ def test_callbacks_may_attach_remove_and_read(rig: Rig):
 
 
 def test_a_transform_and_an_index_function_read_the_informer(server):
-    found = []
+    states = []
     factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
 
     def transform(obj):
-        found.append(read(pods)[1])
+        states.append(read(pods)[1])
         return obj
 
     def index(obj):
-        found.append(read(pods)[1])
+        states.append(read(pods)[1])
         return [obj.name]
 
     pods = factory.informer("v1", "Pod", transform=transform)
@@ -118,7 +118,7 @@ def test_a_transform_and_an_index_function_read_the_informer(server):
         eventually(lambda: pods.state == "watching")
         frames.send_event(event("ADDED", pod("a", 2)))
         eventually(lambda: pods.lister.by_index("name", "a"))
-        assert found == ["watching", "watching"]
+        assert states == ["watching", "watching"]
 
 
 def test_namespaces_are_read_while_an_index_function_runs_that_reads_the_informer(server):
@@ -126,13 +126,13 @@ def test_namespaces_are_read_while_an_index_function_runs_that_reads_the_informe
     factory = InformerFactory(Client(server.url), options=ReflectorOptions(watch_list=False))
     pods = factory.informer("v1", "Pod", namespaces=["x", "y"])
     for namespace in "xy":
-        made = pod(namespace, 1)
-        made["metadata"]["namespace"] = namespace
-        serve(server, f"/api/v1/namespaces/{namespace}/pods", [Json(pod_list(2, made))], [Frames()])
-    found = []
+        body = pod(namespace, 1)
+        body["metadata"]["namespace"] = namespace
+        serve(server, f"/api/v1/namespaces/{namespace}/pods", [Json(pod_list(2, body))], [Frames()])
+    name_lists = []
 
     def index(obj):
-        reader = threading.Thread(target=lambda: found.append(read(pods)[2]))
+        reader = threading.Thread(target=lambda: name_lists.append(read(pods)[2]))
         reader.start()
         reader.join(20)
         pods.indexer.forget(None)
@@ -142,4 +142,4 @@ def test_namespaces_are_read_while_an_index_function_runs_that_reads_the_informe
         assert factory.wait_for_sync(10)
         pods.indexer.add_indexers({"name": index})
         assert len(pods.lister.by_index("name", "y")) == 1
-        assert [sorted(names) for names in found] == [["x", "y"]] * 2
+        assert [sorted(names) for names in name_lists] == [["x", "y"]] * 2

@@ -51,14 +51,14 @@ class MappingRig:
         self.first = self.keys()
 
     def keys(self) -> list[tuple[Request, int]]:
-        found = []
+        keys = []
         while True:
             try:
                 key, priority = self.queue.get_with_priority(0)
             except queues.Empty:
-                return found
+                return keys
             self.queue.done(key)
-            found.append((key, priority))
+            keys.append((key, priority))
 
     def feed(self, frame: bytes) -> None:
         self._engine.feed_watch(frame)
@@ -73,8 +73,8 @@ class MappingRig:
         return self.keys()
 
 
-def names(found: list[tuple[Request, int]]) -> list[str]:
-    return [key.name for key, _ in found]
+def names(requests: list[tuple[Request, int]]) -> list[str]:
+    return [key.name for key, _ in requests]
 
 
 def two_keys(obj: Any) -> list[Request]:
@@ -164,8 +164,8 @@ def test_the_version_in_the_owners_reference_does_not_matter() -> None:
 @pytest.mark.behaviour("workqueue/H12")
 def test_a_cluster_scoped_owner_has_no_namespace() -> None:
     rig = MappingRig(_core.Owner("v1", "Node", controller=False, cluster_scoped=True))
-    found = rig.event("ADDED", pod(2, owners=(owner("node-1", "Node", "v1"),)))
-    assert found == [(Request("node-1"), 0)]
+    requests = rig.event("ADDED", pod(2, owners=(owner("node-1", "Node", "v1"),)))
+    assert requests == [(Request("node-1"), 0)]
 
 
 @pytest.mark.behaviour("workqueue/H13")
@@ -221,8 +221,8 @@ def test_a_priority_set_on_the_handler_applies_to_every_change(mapping: Any) -> 
     rig = MappingRig(mapping, pod(1, owners=OWNED), priority=100, low_priority=100)
     # In the first list; changed; unchanged; gone; created later.
     changes = [("MODIFIED", 2), ("MODIFIED", 2), ("DELETED", 3), ("ADDED", 4)]
-    found = rig.first + [key for kind, version in changes for key in rig.event(kind, pod(version, owners=OWNED))]
-    assert [priority for _, priority in found] == [100] * 5
+    requests = rig.first + [key for kind, version in changes for key in rig.event(kind, pod(version, owners=OWNED))]
+    assert [priority for _, priority in requests] == [100] * 5
 
 
 @pytest.mark.behaviour("workqueue/H19")

@@ -34,11 +34,11 @@ def test_each_namespace_changes_as_a_whole(server):
     def read():
         while not ending.is_set():
             listed = pods.lister.list()
-            found = tuple(sum(pod.namespace == name for pod in listed) for name in "xy")
-            assert set(found) <= whole, f"part of a list: {found}"
+            counts = tuple(sum(pod.namespace == name for pod in listed) for name in "xy")
+            assert set(counts) <= whole, f"part of a list: {counts}"
             assert len(pods.lister.list("x")) in whole
             assert len(pods.indexer) in {pod + other for pod in whole for other in whole}
-            seen.add(found)
+            seen.add(counts)
 
     failures = []
 

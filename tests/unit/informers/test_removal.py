@@ -120,14 +120,14 @@ def test_callbacks_of_two_plugins_that_remove_each_other_do_not_wait_for_each_ot
         handles[other].remove(wait=True)
         done.append(other)
 
-    one, two = Caller("one"), Caller("two")
-    handles["handler"] = rig.pods.add_handler(lambda *_: remove("map"), caller=one)
-    handles["map"] = rig.pods.enqueue_to(WorkQueue(), lambda _: [] if done else remove("handler") or [], caller=two)
+    first, second = Caller("one"), Caller("two")
+    handles["handler"] = rig.pods.add_handler(lambda *_: remove("map"), caller=first)
+    handles["map"] = rig.pods.enqueue_to(WorkQueue(), lambda _: [] if done else remove("handler") or [], caller=second)
     frames.send_event(event("ADDED", pod("a", 2)))
     eventually(lambda: sorted(done) == ["handler", "map"])
     assert not any(handle.active for handle in handles.values())
-    assert one.stop(20)
-    assert two.stop(20)
+    assert first.stop(20)
+    assert second.stop(20)
 
 
 def running_map(rig: Rig, frames: Frames) -> tuple[WorkQueue, Handle, threading.Event]:
@@ -182,19 +182,19 @@ def test_a_removal_with_wait_returns_when_the_running_callback_has(rig, frames):
     handle = rig.pods.add_handler(on_add)
     frames.send_bytes(together(pod("a", 2), pod("b", 3)))
     assert running.wait(20)
-    found = []
+    counts = []
 
     def remove():
         handle.remove(wait=True)
-        found.append(list(ended))
+        counts.append(list(ended))
 
     remover = threading.Thread(target=remove)
     remover.start()
     eventually(lambda: rig.pods.parts[0].engine.handler_count == 0)
-    assert not found
+    assert not counts
     proceed.set()
     remover.join(20)
-    assert found == [["a"]]
+    assert counts == [["a"]]
     rig.holds(a=2, b=3)
     assert ended == ["a"]
 

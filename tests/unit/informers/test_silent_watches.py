@@ -64,10 +64,10 @@ class Three:
 
 @pytest.fixture
 def three(server: StubApiServer, manual_clock: ManualClock) -> Iterator[Three]:
-    made = Three(server, manual_clock)
-    yield made
-    made.watches.stop()
-    made.factory.stop()
+    watchers = Three(server, manual_clock)
+    yield watchers
+    watchers.watches.stop()
+    watchers.factory.stop()
 
 
 @pytest.mark.behaviour("operations/OP126")

@@ -32,17 +32,17 @@ def samples(factory: InformerFactory, name: str) -> dict[str, dict[str, Any]]:
     """Return the labels and the value of each series of a metric, by informer."""
     registry = CollectorRegistry()
     registry.register(factory.metrics)
-    shown = (sample for family in registry.collect() for sample in family.samples if sample.name == name)
+    matching = (sample for family in registry.collect() for sample in family.samples if sample.name == name)
     return {
         sample.labels.get("informer") or sample.labels["name"]: {**sample.labels, "value": sample.value}
-        for sample in shown
+        for sample in matching
         if sample.value or name == STALENESS
     }
 
 
 def staleness(rig: Rig) -> float:
-    (found,) = samples(rig.factory, STALENESS).values()
-    value: float = found["value"]
+    (sample,) = samples(rig.factory, STALENESS).values()
+    value: float = sample["value"]
     return value
 
 
@@ -89,10 +89,10 @@ def resources(factory: InformerFactory) -> dict[str, str]:
 @pytest.mark.behaviour("operations/OP116")
 def test_the_label_of_a_resource_is_its_plural_as_served_or_empty(sandbox) -> None:
     client = Client.load(sandbox.kubeconfig)
-    made = crd("example.com", "ProviderHost")
-    made["spec"]["names"]["plural"] = "providerhosti"
-    made["metadata"]["name"] = "providerhosti.example.com"
-    create_eventually(client, made)
+    body = crd("example.com", "ProviderHost")
+    body["spec"]["names"]["plural"] = "providerhosti"
+    body["metadata"]["name"] = "providerhosti.example.com"
+    create_eventually(client, body)
     factory = InformerFactory(client, options=ReflectorOptions(backoff=QUICK))
     for api_version, kind in (
         ("networking.k8s.io/v1", "NetworkPolicy"),
@@ -103,11 +103,11 @@ def test_the_label_of_a_resource_is_its_plural_as_served_or_empty(sandbox) -> No
     assert resources(factory)["ProviderHost.example.com/v1"] == ""
     with factory:
         eventually(lambda: all(informer.has_synced for informer in factory.informers() if informer.kind != "Stranger"))
-        found = resources(factory)
-    assert found["NetworkPolicy.networking.k8s.io/v1"] == "networkpolicies"
-    assert found["ProviderHost.example.com/v1"] == "providerhosti"
+        names = resources(factory)
+    assert names["NetworkPolicy.networking.k8s.io/v1"] == "networkpolicies"
+    assert names["ProviderHost.example.com/v1"] == "providerhosti"
     # Nothing is made up for a kind that the server has never had.
-    assert found["Stranger.example.com/v1"] == ""
+    assert names["Stranger.example.com/v1"] == ""
     client.close()
 
 

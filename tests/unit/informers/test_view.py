@@ -14,9 +14,9 @@ from tests.support.waiting import eventually
 
 
 def of(namespace: str, name: str, version: int, **labels: str):
-    made = pod(name, version, **labels)
-    made["metadata"]["namespace"] = namespace
-    return made
+    body = pod(name, version, **labels)
+    body["metadata"]["namespace"] = namespace
+    return body
 
 
 THREE = [Json(pod_list(3, of("one", "a", 1, app="x"), of("one", "b", 2), of("two", "a", 3, app="x")))]
@@ -163,13 +163,13 @@ def test_metrics_count_shared_objects_once(server, factory):
     synced(factory)
     registry = CollectorRegistry()
     registry.register(factory.metrics)
-    found = [
+    samples = [
         sample
         for family in registry.collect()
         for sample in family.samples
         if sample.name == "ctrlhost_informer_objects"
     ]
-    assert [(sample.labels["name"], sample.value) for sample in found] == [("Pod.v1", 3)]
+    assert [(sample.labels["name"], sample.value) for sample in samples] == [("Pod.v1", 3)]
 
 
 ALL = Scope("v1", "Pod")
@@ -219,8 +219,8 @@ def test_an_informer_that_has_not_started_keeps_more_for_another_user(server, fa
     assert {request.path for request in server.requests} == {PODS}
     # Whole objects come now, of which the parts that somebody reads are kept.
     assert all("PartialObjectMetadata" not in request.headers["accept"] for request in server.requests)
-    (found,) = narrow.lister.list()
-    assert (found.get_path("spec", "nodeName"), found.get_path("status", "phase")) == ("n", "Running")
+    (obj,) = narrow.lister.list()
+    assert (obj.get_path("spec", "nodeName"), obj.get_path("status", "phase")) == ("n", "Running")
     eventually(lambda: seen == ["n"])
     # One that has started stays as it is.
     later = factory.informer("v1", "Pod", reads=["spec"])

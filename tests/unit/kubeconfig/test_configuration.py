@@ -147,8 +147,8 @@ def test_the_token_of_the_pod_is_read_again_when_refused(tmp_path, server):
 def test_the_address_and_namespace_of_the_pod_are_used_inside_a_cluster(tmp_path, authority):
     account = service_account(tmp_path)
     (account / "ca.crt").write_text(authority.pem)
-    found = find(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1"}, service_account=account)
-    assert (found.url, found.namespace, found.credentials.authorization(1)) == (
+    connection = find(tmp_path, {"KUBERNETES_SERVICE_HOST": "fd00::1"}, service_account=account)
+    assert (connection.url, connection.namespace, connection.credentials.authorization(1)) == (
         "https://[fd00::1]:443",
         "mine",
         "Bearer inside",

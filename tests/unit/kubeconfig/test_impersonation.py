@@ -92,13 +92,13 @@ def test_the_server_treats_the_client_as_that_user(control_plane: Any, write: An
             "as-user-extra": {"example.com/scopes": ["view", "list"], "Example.com/Größe-Ä": ["x"]},
         }
     )
-    found = Client.load(write(config)).create(REVIEW)["status"]["userInfo"]
-    assert found["username"] == "ann@example.com"
-    assert found["uid"] == "u-1"
-    assert set(found["groups"]) == {"readers", "Prüfer", "system:authenticated"}
-    assert found["extra"]["example.com/scopes"] == ["view", "list"]
+    user_info = Client.load(write(config)).create(REVIEW)["status"]["userInfo"]
+    assert user_info["username"] == "ann@example.com"
+    assert user_info["uid"] == "u-1"
+    assert set(user_info["groups"]) == {"readers", "Prüfer", "system:authenticated"}
+    assert user_info["extra"]["example.com/scopes"] == ["view", "list"]
     # As from kubectl: only the letters that a header's name may have lose their case.
-    assert found["extra"]["example.com/größe-Ä"] == ["x"]
+    assert user_info["extra"]["example.com/größe-Ä"] == ["x"]
 
 
 @pytest.mark.behaviour("scale/SC44")
@@ -117,8 +117,8 @@ def test_the_audit_log_of_the_server_shows_the_user_of_calls_lists_and_watches(k
     eventually(lambda: {record["verb"] for record in audited()} == {"get", "list", "watch"})
     for record in audited():
         assert record["user"]["username"] == "admin"
-        found = record["impersonatedUser"]
-        assert found["username"] == "ann@example.com"
-        assert found["uid"] == "u-1"
-        assert {"system:masters", "readers"} <= set(found["groups"])
-        assert found["extra"] == {"example.com/a%b": ["x"]}
+        impersonated_user = record["impersonatedUser"]
+        assert impersonated_user["username"] == "ann@example.com"
+        assert impersonated_user["uid"] == "u-1"
+        assert {"system:masters", "readers"} <= set(impersonated_user["groups"])
+        assert impersonated_user["extra"] == {"example.com/a%b": ["x"]}

@@ -52,12 +52,12 @@ def test_a_kubeconfig_variable_with_a_missing_file_is_an_error(tmp_path):
 
 
 def test_several_files_are_merged_and_the_first_definition_of_a_name_wins(tmp_path, write):
-    one = write({"current-context": "b", "clusters": [{"name": "k", "cluster": {"server": "http://one"}}]}, "one")
-    two = write(
+    first = write({"current-context": "b", "clusters": [{"name": "k", "cluster": {"server": "http://one"}}]}, "one")
+    second = write(
         {**kubeconfig({"server": "http://two"}), "contexts": [{"name": "b", "context": {"cluster": "k"}}]}, "two"
     )
-    found = find(tmp_path, {"KUBECONFIG": f"{one}{os.pathsep}{two}{os.pathsep}{tmp_path / 'missing'}"})
-    assert found.url == "http://one"
+    connection = find(tmp_path, {"KUBECONFIG": f"{first}{os.pathsep}{second}{os.pathsep}{tmp_path / 'missing'}"})
+    assert connection.url == "http://one"
 
 
 @pytest.mark.behaviour("findings3/NB8")
@@ -72,13 +72,13 @@ def test_files_without_content_are_skipped(tmp_path, write, empty, places):
 @pytest.mark.behaviour("findings3/NB8")
 @pytest.mark.parametrize("empty", ["", "# nothing yet\n", "---\n", "null\n"])
 def test_without_any_content_the_files_are_named(tmp_path, write, empty):
-    one, two = write(empty, "one"), write(empty, "two")
-    with pytest.raises(ConfigError, match=f"^kubeconfig {one}: the file is empty"):
-        find(tmp_path, kubeconfig=one)
-    with pytest.raises(ConfigError, match=f"^kubeconfig {one}: the file is empty"):
-        find(tmp_path, environ={"KUBECONFIG": str(one)})
-    with pytest.raises(ConfigError, match=f"^kubeconfig {one}, {two}: all of these files are empty"):
-        find(tmp_path, environ={"KUBECONFIG": f"{one}{os.pathsep}{two}"})
+    first, second = write(empty, "one"), write(empty, "two")
+    with pytest.raises(ConfigError, match=f"^kubeconfig {first}: the file is empty"):
+        find(tmp_path, kubeconfig=first)
+    with pytest.raises(ConfigError, match=f"^kubeconfig {first}: the file is empty"):
+        find(tmp_path, environ={"KUBECONFIG": str(first)})
+    with pytest.raises(ConfigError, match=f"^kubeconfig {first}, {second}: all of these files are empty"):
+        find(tmp_path, environ={"KUBECONFIG": f"{first}{os.pathsep}{second}"})
 
 
 @pytest.mark.behaviour("findings3/NB14")
@@ -201,8 +201,8 @@ def test_a_proxy_from_the_environment_needs_no_scheme(tmp_path, write, monkeypat
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "proxy.corp:3128")
     monkeypatch.setenv("no_proxy", "")
-    found = find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x"})))
-    assert found.proxy() == ("http", "proxy.corp", 3128, None, [])
+    connection = find(tmp_path, kubeconfig=write(kubeconfig({"server": "http://x"})))
+    assert connection.proxy() == ("http", "proxy.corp", 3128, None, [])
 
 
 @pytest.mark.behaviour("scale/SC46")

@@ -48,8 +48,8 @@ def hidden(key):
     return [TOKEN, PASSWORD, encoded(TOKEN), encoded(PASSWORD), basic, encoded(key), *lines]
 
 
-def check(shown, hidden):
-    assert [secret for secret in hidden if secret in shown] == []
+def check(text, hidden):
+    assert [secret for secret in hidden if secret in text] == []
 
 
 @pytest.mark.behaviour("operations/OP45")
@@ -67,15 +67,15 @@ def test_credentials_and_connections_show_no_secret(write, authority, key, hidde
         {"username": "me", "password": PASSWORD},
         {"exec": command},
     ]
-    shown = []
+    texts = []
     for user in users:
         cluster = {"server": "https://192.0.2.1", "proxy-url": PROXY}
         connection = load_connection(write(kubeconfig(cluster, user)))
         client = Client.load(write(kubeconfig(cluster, user)))
-        shown += [shown_of(connection), repr(connection.proxy()), repr(connection.tls()), shown_of(client)]
+        texts += [shown_of(connection), repr(connection.proxy()), repr(connection.tls()), shown_of(client)]
         assert "proxy.example" in repr(connection.proxy())
     status = exec_credentials._Status(token=TOKEN, client_key_data=key_of_it)
-    check("\n".join([*shown, repr(status), caplog.text]), hidden)
+    check("\n".join([*texts, repr(status), caplog.text]), hidden)
 
 
 def bad(key):
@@ -139,10 +139,10 @@ def test_errors_of_a_running_client_show_no_secret(write, authority, hidden, cap
     caplog.set_level(logging.DEBUG)
     command = {"apiVersion": EXEC, "command": "/bin/false", "args": [TOKEN], "env": [{"name": "A", "value": PASSWORD}]}
     proxied = {"server": "https://192.0.2.1", "proxy-url": PROXY.replace("proxy.example:3128", "127.0.0.1:1")}
-    shown = []
+    texts = []
     for cluster, user in (({"server": "http://127.0.0.1:1"}, {"exec": command}), (proxied, {"token": TOKEN})):
         client = Client.load(write(kubeconfig(cluster, user)))
         with pytest.raises(TransportError) as caught:
             client.get("v1", "Pod", "a")
-        shown.append("".join(traceback.format_exception(caught.value, limit=0)))
-    check("\n".join([*shown, caplog.text]), hidden)
+        texts.append("".join(traceback.format_exception(caught.value, limit=0)))
+    check("\n".join([*texts, caplog.text]), hidden)

@@ -142,4 +142,4 @@ def test_what_defines_no_kind_has_no_crd(struct, problem) -> None:
 
 
 def test_only_models_with_a_kind_define_it() -> None:
-    assert [defines_kind(one) for one in (OurThing, View, Unnamed, None)] == [True, False, False, False]
+    assert [defines_kind(model) for model in (OurThing, View, Unnamed, None)] == [True, False, False, False]

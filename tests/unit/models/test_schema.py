@@ -202,8 +202,8 @@ def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
     ],
 )
 def test_a_type_has_its_schema(kind, schema) -> None:
-    found, required = property_of(kind)
-    assert (found, required) == (schema, True)
+    actual, required = property_of(kind)
+    assert (actual, required) == (schema, True)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_a_type_has_its_schema(kind, schema) -> None:
     ],
 )
 def test_a_default_is_that_of_the_field_and_null_is_absent(kind, default, schema) -> None:
-    found, required = property_of(kind, default)
-    assert (found, required) == (schema, False)
+    actual, required = property_of(kind, default)
+    assert (actual, required) == (schema, False)
 
 
 def test_a_default_that_is_another_one_at_each_call_is_refused() -> None:

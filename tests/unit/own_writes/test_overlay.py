@@ -90,14 +90,14 @@ def version(obj: Object | None) -> int | None:
 @pytest.mark.behaviour("naming/M1")
 @pytest.mark.behaviour("naming/M2")
 @pytest.mark.behaviour("naming/M3")
-@pytest.mark.parametrize(("seen", "shown", "pending"), [(2, 2, False), (3, 3, False), (1, 2, True)])
+@pytest.mark.parametrize(("seen", "visible", "pending"), [(2, 2, False), (3, 3, False), (1, 2, True)])
 def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
-    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, seen: int, shown: int, pending: bool
+    informer: ScriptedInformer, kind: PendingWrites, lister: PluginLister, seen: int, visible: int, pending: bool
 ) -> None:
     kind.wrote(pod("web", 2))
     assert version(lister.get("web", "default")) == 2
     informer.event("ADDED", pod("web", seen))
-    assert version(lister.get("web", "default")) == shown
+    assert version(lister.get("web", "default")) == visible
     assert bool(kind) is pending
 
 
@@ -106,7 +106,7 @@ def test_a_write_is_shown_until_the_cache_has_it_or_a_newer_version(
 @pytest.mark.behaviour("naming/M5")
 @pytest.mark.behaviour("naming/M6")
 @pytest.mark.parametrize(
-    ("uid", "deleted_at", "shown"),
+    ("uid", "deleted_at", "visible"),
     [("u1", 4, None), ("u2", 4, None), ("u2", 1, 3)],
 )
 def test_a_later_deletion_hides_the_write(
@@ -115,13 +115,13 @@ def test_a_later_deletion_hides_the_write(
     lister: PluginLister,
     uid: str,
     deleted_at: int,
-    shown: int | None,
+    visible: int | None,
 ) -> None:
     # Upstream compares versions of the deleted object; here the position of the informer shows which came first.
     informer.event("ADDED", pod("web", 1, uid))
     kind.wrote(pod("web", 3, uid))
     informer.event("DELETED", pod("web", deleted_at, uid))
-    assert version(lister.get("web", "default")) == shown
+    assert version(lister.get("web", "default")) == visible
 
 
 @pytest.mark.behaviour("informers/MC2")
@@ -160,9 +160,9 @@ def test_the_answer_of_a_write_to_a_replaced_object_is_ignored(
 ) -> None:
     informer.event("ADDED", pod("web", 3, "u2"))
     kind.wrote(pod("web", 2, "u1"))
-    found = lister.get("web", "default")
-    assert found is not None
-    assert (found.uid, version(found)) == ("u2", 3)
+    obj = lister.get("web", "default")
+    assert obj is not None
+    assert (obj.uid, version(obj)) == ("u2", 3)
     assert not kind
 
 
@@ -206,9 +206,9 @@ def test_an_object_recreated_after_its_deletion_is_shown(
     informer.event("ADDED", pod("web", 2, "u1"))
     kind.deleted(("default", "web"), "u1")
     informer.event("MODIFIED", pod("web", 4, "u2"))
-    found = lister.get("web", "default")
-    assert found is not None
-    assert found.uid == "u2"
+    obj = lister.get("web", "default")
+    assert obj is not None
+    assert obj.uid == "u2"
 
 
 def test_a_list_of_another_namespace_does_not_wait(
@@ -337,6 +337,6 @@ def test_writes_that_a_restore_has_undone_are_forgotten(informer: ScriptedInform
     # Writes after it count, whatever their versions.
     kind.wrote(pod("made", 501, "u5"))
     assert kind.behind(None) == ["default/made"]
-    made = kind.resolve(("default", "made"), None)
-    assert made is not None
-    assert made.uid == "u5"
+    obj = kind.resolve(("default", "made"), None)
+    assert obj is not None
+    assert obj.uid == "u5"

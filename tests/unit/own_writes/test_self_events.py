@@ -106,23 +106,23 @@ def test_a_write_that_changed_nothing_hides_nothing(rig: Rig) -> None:
 def test_a_created_object_is_dropped_once(rig: Rig) -> None:
     rig.cached()
     rig.write(sized(1), pod(2, **sized(1)))
-    made = rig.write(sized(2), pod(3, **sized(2)))
-    assert not rig.passes(None, made)
+    answer = rig.write(sized(2), pod(3, **sized(2)))
+    assert not rig.passes(None, answer)
     # It is shown again, as after its namespace was left out for a while.
-    assert rig.passes(None, made)
+    assert rig.passes(None, answer)
 
 
 def test_an_object_that_is_shown_again_after_it_was_out_of_sight_passes(rig: Rig) -> None:
     rig.cached()
-    made = rig.write(sized(1), pod(2, **sized(1)))
+    answer = rig.write(sized(1), pod(2, **sized(1)))
     # The addition was merged with the deletion.
-    assert rig.passes(made, None)
-    assert rig.passes(None, made)
+    assert rig.passes(answer, None)
+    assert rig.passes(None, answer)
 
 
 @pytest.mark.behaviour("authoring/AU12")
 @pytest.mark.parametrize(
-    "shown",
+    "current",
     [
         pod(3, managers=("me", "they"), **sized(1)),
         pod(3, uid="u2", **sized(1)),
@@ -130,10 +130,10 @@ def test_an_object_that_is_shown_again_after_it_was_out_of_sight_passes(rig: Rig
     ],
     ids=["another-manager", "made-again", "changed"],
 )
-def test_a_created_object_that_others_have_changed_passes(rig: Rig, shown: dict[str, Any]) -> None:
+def test_a_created_object_that_others_have_changed_passes(rig: Rig, current: dict[str, Any]) -> None:
     rig.cached()
     rig.write(sized(1), pod(2, **sized(1)))
-    assert rig.passes(None, Object(shown))
+    assert rig.passes(None, Object(current))
 
 
 def test_an_object_that_others_have_helped_to_make_passes(rig: Rig) -> None:
@@ -174,20 +174,20 @@ def test_the_deletion_mark_of_an_own_deletion_is_dropped_and_the_end_passes(rig:
 def test_without_existence_additions_and_deletions_pass(rig: Rig) -> None:
     passes = rig.events.predicate(rig.pending)
     rig.cached()
-    made = rig.write(sized(1), pod(2, **sized(1)))
-    assert passes(None, made)
+    answer = rig.write(sized(1), pod(2, **sized(1)))
+    assert passes(None, answer)
     rig.delete("u1")
-    assert passes(made, None)
+    assert passes(answer, None)
 
 
 def test_after_a_restart_everything_passes(rig: Rig) -> None:
     rig.cached()
-    made = rig.write(sized(1), pod(2, **sized(1)))
+    answer = rig.write(sized(1), pod(2, **sized(1)))
     rig.cached(pod(2, **sized(1)))
     new = rig.write(sized(2), pod(3, **sized(2)))
     again = Rig()
-    assert again.passes(None, made)
-    assert again.passes(made, new)
+    assert again.passes(None, answer)
+    assert again.passes(answer, new)
     assert again.passes(new, None)
 
 

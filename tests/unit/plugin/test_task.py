@@ -225,4 +225,4 @@ def test_a_loop_that_has_ended_starts_no_thread(used: bool) -> None:
         loop.call(print)
     with pytest.raises(RuntimeError, match="plugin ended has ended"):
         loop.submit(nothing())
-    assert not [one for one in threading.enumerate() if one.name == "ended/loop"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "ended/loop"]

@@ -86,8 +86,8 @@ def test_a_list_and_a_watch_in_protobuf_whatever_the_spelling_of_their_type(rig,
     rig.serve([page(body, list_media)], [watch]).synced()
     rig.holds(a=1, b=2)
     assert accepts(rig.lists + rig.watches) == [BOTH, BOTH]
-    (found,) = rig.pods.lister.list(label_selector="app=x")
-    assert found.to_dict() == {
+    (pod,) = rig.pods.lister.list(label_selector="app=x")
+    assert pod.to_dict() == {
         "apiVersion": "v1",
         "kind": "Pod",
         **stub_api_server.pod("a", 1, app="x"),
@@ -132,8 +132,8 @@ def test_a_table_is_named_and_never_taken_for_objects(server, custom, watch):
         ("g.example.com/v1", "Thing", "/apis/g.example.com/v1/things") if custom else ("v1", "Pod", PODS)
     )
     resource = {"name": "things", "kind": "Thing", "namespaced": True, "verbs": ["list", "watch"]}
-    found = {"kind": "APIResourceList", "groupVersion": group, "resources": [resource]}
-    server.on("GET", "/apis/g.example.com/v1", Json(found))
+    discovery = {"kind": "APIResourceList", "groupVersion": group, "resources": [resource]}
+    server.on("GET", "/apis/g.example.com/v1", Json(discovery))
     item = {"apiVersion": group, "kind": kind, **stub_api_server.pod("a", 1)}
     listed = Json({**stub_api_server.pod_list(1, item), "kind": f"{kind}List", "apiVersion": group})
     if watch:
@@ -245,8 +245,8 @@ def test_a_kind_that_is_not_known_is_asked_for_as_json(server):
     try:
         deployments.start()
         eventually(lambda: deployments.has_synced)
-        (found,) = deployments.lister.list()
-        assert found["spec"] == {"new": True}
+        (deployment,) = deployments.lister.list()
+        assert deployment["spec"] == {"new": True}
         (listing,) = (request for request in rig.lists if request.path == path)
         assert listing.headers["accept"] == JSON
     finally:
@@ -358,10 +358,10 @@ def test_a_streaming_list_in_protobuf_ends_with_its_bookmark(rig_with):
 
 @behaviour("scale/SC66")
 def test_an_empty_unknown_field_changes_nothing(rig):
-    made = protobuf.pod("a", 1, (999, ""), (998, 0))
-    rig.serve([page(protobuf.pod_list(1, made))], [Frames()]).synced()
-    (found,) = rig.pods.lister.list()
-    assert not found.partial
+    pod = protobuf.pod("a", 1, (999, ""), (998, 0))
+    rig.serve([page(protobuf.pod_list(1, pod))], [Frames()]).synced()
+    (obj,) = rig.pods.lister.list()
+    assert not obj.partial
     assert metrics(rig)["ctrlhost_informer_unknown_fields_total", ""] == 0
     assert accepts(rig.lists) == [BOTH]
 
@@ -370,25 +370,25 @@ def test_an_empty_unknown_field_changes_nothing(rig):
 @pytest.mark.parametrize("in_watch", [False, True])
 def test_a_kind_with_an_unknown_field_is_read_as_json(rig_with, server, caplog, in_watch):
     caplog.set_level(logging.WARNING)
-    rig, asked, answer = rig_with(), threading.Event(), threading.Event()
+    rig, requested, answer = rig_with(), threading.Event(), threading.Event()
     strange = protobuf.pod("a", 1, (999, "new"))
-    shown = stub_api_server.pod_list(3, {**stub_api_server.pod("a", 1), "spec": {"future": "new"}})
+    listing = stub_api_server.pod_list(3, {**stub_api_server.pod("a", 1), "spec": {"future": "new"}})
 
     class Held(Json):
         def send(self, handler: Any) -> None:
-            asked.set()
+            requested.set()
             assert answer.wait(30)
             super().send(handler)
 
     if in_watch:
         frames = Frames(protobuf.event("ADDED", strange), protobuf.event("MODIFIED", strange))
-        rig.serve([page(protobuf.pod_list(1)), Held(shown)], [frames, stub_api_server.Frames()])
+        rig.serve([page(protobuf.pod_list(1)), Held(listing)], [frames, stub_api_server.Frames()])
     else:
-        rig.serve([page(protobuf.pod_list(1, strange)), Held(shown)], [stub_api_server.Frames()])
+        rig.serve([page(protobuf.pod_list(1, strange)), Held(listing)], [stub_api_server.Frames()])
     rig.start()
-    assert asked.wait(30)
-    (found,) = rig.pods.lister.list()
-    assert (found.name, found.partial) == ("a", True)
+    assert requested.wait(30)
+    (pod,) = rig.pods.lister.list()
+    assert (pod.name, pod.partial) == ("a", True)
     answer.set()
     eventually(lambda: not rig.pods.lister.list()[0].partial)
     assert rig.pods.lister.list()[0]["spec"] == {"future": "new"}

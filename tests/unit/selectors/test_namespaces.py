@@ -19,12 +19,12 @@ LABELS = {
 
 
 def chosen(entries: list[str] | None, limit: list[str] | None = None) -> list[str]:
-    found = narrowed(entries, limit)
-    if found is None:
+    result = narrowed(entries, limit)
+    if result is None:
         return list(LABELS)
-    if isinstance(found, tuple):
-        return [name for name in LABELS if name in found]
-    return [name for name, labels in LABELS.items() if found.selects(name, labels)]
+    if isinstance(result, tuple):
+        return [name for name in LABELS if name in result]
+    return [name for name, labels in LABELS.items() if result.selects(name, labels)]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def listening() -> Iterator[contextlib.ExitStack]:
 
 
 def bound(listening: contextlib.ExitStack, address: str) -> list[socket.socket]:
-    return [listening.enter_context(one) for one in bind(address, "host.listen")]
+    return [listening.enter_context(listener) for listener in bind(address, "host.listen")]
 
 
 def answers(host: str, port: int) -> bool:
@@ -35,12 +35,12 @@ def answers(host: str, port: int) -> bool:
 
 @pytest.mark.parametrize("address", [":0", "[::]:0"])
 def test_all_interfaces_are_those_of_both_versions(listening, address: str) -> None:
-    (one,) = bound(listening, address)
-    port = one.getsockname()[1]
+    (listener,) = bound(listening, address)
+    port = listener.getsockname()[1]
     assert answers("127.0.0.1", port)
     assert answers("::1", port)
-    assert address_of(one) == f"[::]:{port}"
-    assert not is_loopback(one)
+    assert address_of(listener) == f"[::]:{port}"
+    assert not is_loopback(listener)
 
 
 def test_localhost_is_both_loopbacks(listening) -> None:
@@ -76,10 +76,10 @@ def test_without_ipv6_all_interfaces_are_those_of_ipv4(
 ) -> None:
     monkeypatch.setattr(addresses.socket, "socket", Without)
     caplog.set_level(logging.INFO, "ctrlhost.server")
-    (one,) = bound(listening, address)
-    assert one.family == socket.AF_INET
-    assert address_of(one).startswith("0.0.0.0:")
-    assert answers("127.0.0.1", one.getsockname()[1])
+    (listener,) = bound(listening, address)
+    assert listener.family == socket.AF_INET
+    assert address_of(listener).startswith("0.0.0.0:")
+    assert answers("127.0.0.1", listener.getsockname()[1])
     (record,) = caplog.records
     assert record.levelname == "INFO"
     assert "listening on IPv4 alone" in record.message
@@ -87,5 +87,5 @@ def test_without_ipv6_all_interfaces_are_those_of_ipv4(
 
 def test_without_ipv6_localhost_is_the_loopback_of_ipv4(listening, monkeypatch) -> None:
     monkeypatch.setattr(addresses.socket, "socket", Without)
-    (one,) = bound(listening, "localhost:0")
-    assert address_of(one).startswith("127.0.0.1:")
+    (listener,) = bound(listening, "localhost:0")
+    assert address_of(listener).startswith("127.0.0.1:")

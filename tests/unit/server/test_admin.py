@@ -51,7 +51,11 @@ async def ask(app: Any, *pieces: bytes, leaves: bool = False) -> tuple[int, Any]
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    return [(one.levelname, one.getMessage()) for one in caplog.records if one.getMessage().startswith("admin: ")]
+    return [
+        (record.levelname, record.getMessage())
+        for record in caplog.records
+        if record.getMessage().startswith("admin: ")
+    ]
 
 
 def test_an_action_that_hangs_is_answered_and_logged(
@@ -75,10 +79,10 @@ def test_an_action_that_hangs_is_answered_and_logged(
     assert hung == (504, {"error": "no answer within 0.05 s", "hint": "`/readyz?verbose` names what hangs"})
     assert beside == (503, {"error": "too many requests at once", "hint": "try again in a second"})
     assert last == (200, ["pause", "in pieces", "uid 7 pid 9"])
-    found = lines(caplog)
-    assert found[0] == ("WARNING", "admin: pause a by uid 7 pid 9: 504 no answer within 0.05 s")
-    assert found[1] == ("WARNING", "admin: pause b by uid 7 pid 9: 503 too many requests at once")
-    assert found[-1] == ("INFO", "admin: pause in pieces by uid 7 pid 9: ok")
+    records = lines(caplog)
+    assert records[0] == ("WARNING", "admin: pause a by uid 7 pid 9: 504 no answer within 0.05 s")
+    assert records[1] == ("WARNING", "admin: pause b by uid 7 pid 9: 503 too many requests at once")
+    assert records[-1] == ("INFO", "admin: pause in pieces by uid 7 pid 9: ok")
 
 
 def test_a_body_that_does_not_come_and_an_action_that_fails(

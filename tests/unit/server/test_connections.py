@@ -86,21 +86,21 @@ def start() -> Iterator[Start]:
 
 def read(client: socket.socket) -> bytes:
     """Return all that comes until the end of the connection."""
-    found = b""
+    answer = b""
     with contextlib.suppress(ConnectionError):
         while piece := client.recv(1 << 16):
-            found += piece
-    return found
+            answer += piece
+    return answer
 
 
 def answered(client: socket.socket, request: bytes = GET % b"") -> bool:
     """Return whether a connection still answers."""
     try:
         client.sendall(request)
-        found = b""
-        while not found.endswith(b"fine\n") and (piece := client.recv(1 << 16)):
-            found += piece
-        return found.startswith(b"HTTP/1.1 200 ")
+        answer = b""
+        while not answer.endswith(b"fine\n") and (piece := client.recv(1 << 16)):
+            answer += piece
+        return answer.startswith(b"HTTP/1.1 200 ")
     except ConnectionError:
         return False
 
@@ -110,7 +110,7 @@ def test_the_limits_are_those_of_the_specification() -> None:
     assert (PROBES.idle, METRICS.idle, STATUS.idle, ADMIN.idle) == (30, 60, 60, 5)
     assert (PROBES.answer, METRICS.answer, STATUS.answer, ADMIN.answer) == (1, 10, 10, 60)
     assert (PROBES.body, METRICS.body, STATUS.body, ADMIN.body) == (0, 0, 0, 64 << 10)
-    assert {(one.header, one.header_bytes) for one in (PROBES, METRICS, STATUS, ADMIN)} == {(5.0, 16 << 10)}
+    assert {(limits.header, limits.header_bytes) for limits in (PROBES, METRICS, STATUS, ADMIN)} == {(5.0, 16 << 10)}
 
 
 @behaviour("operations/OP5")
@@ -118,7 +118,7 @@ def test_a_full_server_closes_the_longest_idle_connection(start: Start) -> None:
     rig = start(replace(PROBES, connections=3))
     clients = [rig.connect() for _ in range(3)]
     # The first one is used last.
-    assert all(answered(one) for one in (clients[1], clients[2], clients[0]))
+    assert all(answered(client) for client in (clients[1], clients[2], clients[0]))
     assert answered(rig.connect())
     assert read(clients[1]) == b""
     assert answered(clients[0])
@@ -135,7 +135,7 @@ def test_a_server_full_of_requests_closes_the_new_connection(start: Start) -> No
     assert read(rig.connect(GET % b"")) == b""
     assert rig.counts.rejected == {"full": 1}
     rig.free.set()
-    assert all(one.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for one in busy)
+    assert all(client.recv(1 << 16).startswith(b"HTTP/1.1 200 ") for client in busy)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo", GET % b"" + b"GET"])
@@ -168,8 +168,8 @@ def test_an_idle_connection_is_closed_and_not_counted(start: Start) -> None:
 )
 def test_long_headers_and_bodies_are_refused(start: Start, request_sent: bytes, status: int) -> None:
     rig = start()
-    found = read(rig.connect(request_sent))
-    head = found.partition(b"\r\n\r\n")[0].lower()
+    answer = read(rig.connect(request_sent))
+    head = answer.partition(b"\r\n\r\n")[0].lower()
     assert head.startswith(b"http/1.1 %d " % status)
     assert b"connection: close" in head
     assert b"x-content-type-options: nosniff" in head
@@ -200,9 +200,9 @@ def test_an_answer_that_takes_too_long_is_504(start: Start) -> None:
     host, port = server.address.split(":")
     with socket.create_connection((host, int(port)), 30) as client:
         client.sendall(GET % b"held")
-        found = read(client)
-    assert found.startswith(b"HTTP/1.1 504 ")
-    assert found.endswith(b"error: no answer within 0.2 s\n")
+        answer = read(client)
+    assert answer.startswith(b"HTTP/1.1 504 ")
+    assert answer.endswith(b"error: no answer within 0.2 s\n")
     assert server.stop(30)
 
 
@@ -234,5 +234,5 @@ def test_a_client_cannot_claim_another_address(start: Start, monkeypatch: pytest
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     rig = start()
     header = b"Host: localhost\r\nX-Forwarded-For: 192.0.2.1\r\nConnection: close\r\n"
-    found = read(rig.connect(b"GET /client HTTP/1.1\r\n" + header + b"\r\n"))
-    assert found.endswith(b"\r\n127.0.0.1")
+    answer = read(rig.connect(b"GET /client HTTP/1.1\r\n" + header + b"\r\n"))
+    assert answer.endswith(b"\r\n127.0.0.1")

@@ -9,7 +9,7 @@ from ctrlhost.server.html import Html, breakable, html, join, tag
 
 @pytest.mark.behaviour("operations/OP49")
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("<script>alert('1')</script>", "<script>alert('1')</script>"),
         ('a "quoted" & b', 'a "quoted" & b'),
@@ -21,12 +21,12 @@ from ctrlhost.server.html import Html, breakable, html, join, tag
         ("naïve – ünïcode 日本", "naïve – ünïcode 日本"),  # noqa: RUF001
     ],
 )
-def test_text_is_escaped_and_in_one_line(text: str, shown: str) -> None:
-    made = tag("td", text, title=text)
+def test_text_is_escaped_and_in_one_line(text: str, expected: str) -> None:
+    cell = tag("td", text, title=text)
     escaped = html(text)
-    assert made == f'<td title="{escaped}">{escaped}</td>'
+    assert cell == f'<td title="{escaped}">{escaped}</td>'
     assert not set("<>\"'\n\r\t") & set(escaped)
-    assert reader.unescape(escaped) == shown
+    assert reader.unescape(escaped) == expected
     escaped.encode()
 
 

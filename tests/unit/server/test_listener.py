@@ -130,7 +130,7 @@ def test_the_root_lists_the_endpoints(server, host):
     assert {"/readyz", "/metrics", "/hostname/", "/hostname/status"} <= set(lines)
 
 
-async def shown(scope, receive, send):
+async def page_path(scope, receive, send):
     await PlainTextResponse(f"{scope['path']} below {scope['root_path']}")(scope, receive, send)
 
 
@@ -139,7 +139,7 @@ async def broken(scope, receive, send):
 
 
 def test_plugin_pages_are_below_the_plugin_name_and_the_longest_path_wins(server, host):
-    host.plugin_pages = {"hostname": {"/": shown}, "naming": {"/overlay": shown, "/overlay/deep": broken}}
+    host.plugin_pages = {"hostname": {"/": page_path}, "naming": {"/overlay": page_path, "/overlay/deep": broken}}
     assert get(server, "/hostname/hostnames")[:2] == (200, "/hostname/hostnames below /hostname")
     assert get(server, "/hostname")[:2] == (200, "/hostname/ below /hostname")
     assert get(server, "/naming/overlay/x")[:2] == (200, "/naming/overlay/x below /naming/overlay")
@@ -178,19 +178,19 @@ def test_a_port_in_use_is_reported_before_serving():
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"host.listen: port {port} is in use") as caught:
-            HttpServer(f"127.0.0.1:{port}", shown)
+            HttpServer(f"127.0.0.1:{port}", page_path)
     assert "port 0" in str(caught.value.hint)
 
 
 def test_an_address_of_another_machine_is_refused():
     with pytest.raises(ConfigError, match=r"cannot listen at 192\.0\.2\.1:8080"):
-        HttpServer("192.0.2.1:8080", shown)
+        HttpServer("192.0.2.1:8080", page_path)
 
 
 def test_the_port_is_free_after_the_stop():
-    server = HttpServer("127.0.0.1:0", shown)
+    server = HttpServer("127.0.0.1:0", page_path)
     server.start()
     assert get(server, "/livez")[0] == 200
     address = server.address
     assert server.stop(10)
-    HttpServer(address, shown).stop()
+    HttpServer(address, page_path).stop()

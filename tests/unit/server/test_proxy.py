@@ -42,14 +42,14 @@ def ask(path: Path) -> Iterator[Ask]:
     server.start()
     host, port = server.address.split(":")
 
-    def asked(request: bytes = REQUEST, retry_after: float | None = 2.5) -> bytes:
+    def send(request: bytes = REQUEST, retry_after: float | None = 2.5) -> bytes:
         retry[0] = retry_after
         with socket.create_connection((host, int(port)), 30) as client:
             with contextlib.suppress(ConnectionError):
                 client.sendall(request)
             return b"".join(iter(lambda: client.recv(1 << 16), b""))
 
-    yield asked
+    yield send
     assert server.stop(10)
 
 

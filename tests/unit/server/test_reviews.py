@@ -24,7 +24,7 @@ def allowed(answer):
 
 
 def specs(server, path):
-    return [json.loads(one.body)["spec"] for one in server.requests if one.path == path]
+    return [json.loads(request.body)["spec"] for request in server.requests if request.path == path]
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_the_questions_are_those_of_kubernetes(server, run):
 
     run(use)
     assert specs(server, TOKENS) == [{"token": "t"}]
-    asked = {"user": "ann", "uid": "1", "groups": ["a", "b"], "extra": {"x": ["y", "z"]}}
-    assert specs(server, RIGHTS) == [{**asked, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}]
+    subject = {"user": "ann", "uid": "1", "groups": ["a", "b"], "extra": {"x": ["y", "z"]}}
+    assert specs(server, RIGHTS) == [{**subject, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}]
 
 
 def test_answers_are_kept_for_their_time(server, run, manual_clock):

@@ -28,8 +28,8 @@ class Rig:
         self.samples = Samples(lambda: self.controllers, lambda: {"requests": self.requests}, lambda: self.now)
 
     def run(self, *seconds: float, errors: int = 0) -> None:
-        for one in seconds:
-            self.worker.observe(one)
+        for second in seconds:
+            self.worker.observe(second)
         self.worker.errors += errors
 
     def advance(self, seconds: float) -> None:
@@ -37,9 +37,9 @@ class Rig:
         self.samples.check()
 
     def series(self, name: str) -> list[float | None]:
-        found = self.samples.series("demo/c")
-        assert found is not None
-        return found[name]
+        series = self.samples.series("demo/c")
+        assert series is not None
+        return series[name]
 
 
 @behaviour("operations/OP68")

@@ -15,20 +15,20 @@ from tests.support.feeds import FeedRig
 @pytest.fixture
 def feed_of() -> Iterator[Callable[..., FeedRig]]:
     """Serve the informers of a client; all are stopped after the test."""
-    made: list[FeedRig] = []
+    rigs: list[FeedRig] = []
 
     def make(client: Client, **options: Any) -> FeedRig:
-        made.append(FeedRig(client, **options))
-        return made[-1]
+        rigs.append(FeedRig(client, **options))
+        return rigs[-1]
 
     yield make
-    for each in made:
-        each.stop()
+    for rig in rigs:
+        rig.stop()
 
 
 @pytest.fixture
 def sandbox_client(sandbox: Sandbox) -> Iterator[Client]:
     """A client of a new sandbox."""
-    made = Client.load(sandbox.kubeconfig)
-    yield made
-    made.close()
+    client = Client.load(sandbox.kubeconfig)
+    yield client
+    client.close()

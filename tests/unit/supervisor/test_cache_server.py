@@ -63,13 +63,13 @@ def test_a_list_and_its_watch_come_from_the_cache(sandbox_client: Client, feed_o
     feed = feed_of(sandbox_client)
     api = feed.serving()
     api.listed(PODS)
-    eventually(lambda: [each.state for each in feed.factory.informers()] == ["watching"])
+    eventually(lambda: [informer.state for informer in feed.factory.informers()] == ["watching"])
     requests = feed.client.transport.metrics.requests()
     listed = api.get(PODS, resourceVersion="0", limit=500).json()
     assert (listed["kind"], listed["apiVersion"]) == ("PodList", "v1")
     assert "continue" not in listed["metadata"]
-    assert sorted(each["metadata"]["name"] for each in listed["items"]) == [f"c{n:03}" for n in range(1000)]
-    assert not any("managedFields" in each["metadata"] for each in listed["items"])
+    assert sorted(item["metadata"]["name"] for item in listed["items"]) == [f"c{n:03}" for n in range(1000)]
+    assert not any("managedFields" in item["metadata"] for item in listed["items"])
     version = listed["metadata"]["resourceVersion"]
     events = api.watch(PODS, resourceVersion=version)
     assert events.headers["content-type"] == "application/json"
@@ -77,15 +77,15 @@ def test_a_list_and_its_watch_come_from_the_cache(sandbox_client: Client, feed_o
     sent = []
     for turn, number in enumerate((3, 1, 3, 2)):
         labels = {"metadata": {"labels": {"n": str(turn)}}}
-        made = sandbox_client.patch("v1", "Pod", f"c00{number}", "default", labels)
-        sent.append((made["metadata"]["name"], made["metadata"]["resourceVersion"]))
+        patched = sandbox_client.patch("v1", "Pod", f"c00{number}", "default", labels)
+        sent.append((patched["metadata"]["name"], patched["metadata"]["resourceVersion"]))
     sandbox_client.delete("v1", "Pod", "c004", "default")
     # A pod without a node is marked before it is gone.
     got = events.take(6)
-    assert [each["type"] for each in got] == ["MODIFIED"] * 5 + ["DELETED"]
-    found = [(each["object"]["metadata"]["name"], each["object"]["metadata"]["resourceVersion"]) for each in got]
-    assert found[:4] == sent
-    versions = [int(version) for _, version in found]
+    assert [event["type"] for event in got] == ["MODIFIED"] * 5 + ["DELETED"]
+    changes = [(event["object"]["metadata"]["name"], event["object"]["metadata"]["resourceVersion"]) for event in got]
+    assert changes[:4] == sent
+    versions = [int(version) for _, version in changes]
     assert versions == sorted(versions)
 
 
@@ -120,7 +120,7 @@ def test_watches_end_when_the_host_lists_again(server: StubApiServer, client: Cl
     watches = [api.watch(PODS, resourceVersion="10"), api.watch(PODS, resourceVersion="10")]
     first.send_event(error_event(410, "Expired"))
     for events in watches:
-        assert [short(each) for each in events.rest()] == ["ERROR 410"]
+        assert [short(event) for event in events.rest()] == ["ERROR 410"]
     listed = api.listed(PODS)
     assert (listed["metadata"]["resourceVersion"], len(listed["items"])) == ("20", 1)
     assert listed["items"][0]["metadata"]["name"] == "b"
@@ -144,7 +144,7 @@ def test_bookmarks_come_in_quiet_times_and_from_the_informer(
         seen.append(events.next())
     assert short(seen[0]) == "BOOKMARK 10"
     assert seen[0]["object"]["kind"] == "Pod"
-    versions = [int(each["object"]["metadata"]["resourceVersion"]) for each in seen]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in seen]
     assert versions == sorted(versions)
     assert set(versions) == {10, 12}
 
@@ -157,7 +157,7 @@ def test_only_who_asks_gets_the_bookmarks_of_the_informer(feed: FeedRig, frames:
     silent = api.watch(PODS, resourceVersion="10")
     frames.send_event(bookmark(11))
     frames.send_event(event("ADDED", pod("c", 12)))
-    assert [short(each) for each in asking.take(2)] == ["BOOKMARK 11", "ADDED c 12"]
+    assert [short(event) for event in asking.take(2)] == ["BOOKMARK 11", "ADDED c 12"]
     assert short(silent.next()) == "ADDED c 12"
 
 
@@ -177,7 +177,7 @@ def test_an_object_that_leaves_a_selection_is_deleted(feed: FeedRig, frames: Fra
         frames.send_event(event("MODIFIED", obj))
     frames.send_event(event("DELETED", pod("a", 17, app="web")))
     got = events.take(5)
-    assert [short(each) for each in got] == [
+    assert [short(event) for event in got] == [
         "ADDED a 12",
         "MODIFIED a 13",
         "DELETED a 14",
@@ -210,7 +210,10 @@ def test_fields_are_served_by_name_and_namespace_and_as_declared(
     assert short(events.next()) == "MODIFIED b 12"
     # The API server selected these: the host asked it so.
     api.listed(PODS, fieldSelector="spec.nodeName=n1")
-    assert {each.query.get("fieldSelector") for each in server.received(watch=False)} == {None, "spec.nodeName=n1"}
+    assert {request.query.get("fieldSelector") for request in server.received(watch=False)} == {
+        None,
+        "spec.nodeName=n1",
+    }
     api.get(PODS, fieldSelector="spec.nodeName=n2").fails(403, "Forbidden")
 
 
@@ -238,13 +241,13 @@ def test_metadata_and_whole_objects_come_from_two_informers(sandbox_client: Clie
     listed = metadata.listed(CONFIGS)
     assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
     whole = feed.serving(kind="ConfigMap", plugin="two", namespaces=["default"])
-    of = {each["metadata"]["name"]: each for each in whole.listed(CONFIGS)["items"]}
+    of = {item["metadata"]["name"]: item for item in whole.listed(CONFIGS)["items"]}
     assert (of["a"]["data"], of["a"]["kind"]) == ({"key": "value"}, "ConfigMap")
     for accept in (None, "application/json", METADATA):
         items = metadata.get(CONFIGS, accept).json()["items"]
-        assert {each["kind"] for each in items} == {"PartialObjectMetadata"}
-        assert not any("data" in each for each in items)
-    assert sorted(str(each.scope.reads) for each in feed.factory.informers()) == ["None", "metadata"]
+        assert {item["kind"] for item in items} == {"PartialObjectMetadata"}
+        assert not any("data" in item for item in items)
+    assert sorted(str(informer.scope.reads) for informer in feed.factory.informers()) == ["None", "metadata"]
     version = whole.listed(CONFIGS)["metadata"]["resourceVersion"]
     streams = [
         metadata.watch(CONFIGS, resourceVersion=version),
@@ -334,8 +337,8 @@ def test_a_watch_without_a_version_begins_with_all_objects(feed: FeedRig, frames
     api = feed.serving()
     api.listed(PODS)
     plain, zero = api.watch(PODS), api.watch(PODS, resourceVersion="0", labelSelector="app")
-    asked = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-    initial = api.watch(PODS, **asked)
+    options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    initial = api.watch(PODS, **options)
     assert sorted(map(short, plain.take(2))) == ["ADDED a 1", "ADDED b 2"]
     assert sorted(map(short, initial.take(2))) == ["ADDED a 1", "ADDED b 2"]
     end = initial.next()
@@ -387,17 +390,17 @@ def test_selected_namespaces_are_served_one_by_one(sandbox_client: Client, feed_
     feed = feed_of(sandbox_client)
     api = feed.serving(kind="ConfigMap", namespaces=["team-*"])
     path = "/api/v1/namespaces/{}/configmaps"
-    assert "mine" in {each["metadata"]["name"] for each in api.listed(path.format("team-a"))["items"]}
+    assert "mine" in {item["metadata"]["name"] for item in api.listed(path.format("team-a"))["items"]}
     api.get("/api/v1/configmaps").fails(403, "Forbidden")
     # Whether a namespace is selected is known once the host has it.
     api.get(path.format("team-b")).fails(503, "ServiceUnavailable")
     create("team-b")
-    eventually(lambda: (found := api.get(path.format("team-b"))).status == 200 and "mine" in names(found), 60)
+    eventually(lambda: (answer := api.get(path.format("team-b"))).status == 200 and "mine" in names(answer), 60)
 
 
 @behaviour("supervision/FD9")
 def test_a_kind_without_namespaces_has_one_list(sandbox_client: Client, feed_of: Feeds) -> None:
     api = feed_of(sandbox_client).serving(kind="Namespace", namespaces=["default"])
-    assert "default" in {each["metadata"]["name"] for each in api.listed("/api/v1/namespaces")["items"]}
+    assert "default" in {item["metadata"]["name"] for item in api.listed("/api/v1/namespaces")["items"]}
     assert names(api.get("/api/v1/namespaces", fieldSelector="metadata.name=default")) == ["default"]
     api.get("/api/v1/namespaces/default/namespaces").fails(403, "Forbidden")

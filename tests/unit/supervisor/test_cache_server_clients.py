@@ -32,13 +32,13 @@ CLIENTS = BINARY.with_name("clients")
 
 def versions(informer: Any) -> dict[str, str]:
     """Return the resource versions in the cache of an informer by name."""
-    return {each.name: each.resource_version for each in informer.lister.list()}
+    return {obj.name: obj.resource_version for obj in informer.lister.list()}
 
 
 def served(client: Client) -> dict[str, str]:
     """Return the same of the API server."""
     items = client.list("v1", "ConfigMap", "default")
-    return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in items}
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
 
 
 @behaviour("supervision/FD2")
@@ -62,7 +62,7 @@ def test_a_watch_that_is_cut_anywhere_misses_nothing(sandbox: Sandbox, sandbox_c
     assert len(expected) == 200
     # The API server's own watch says the same.
     with Api(sandbox.url, sandbox.ca, sandbox.token) as direct:
-        assert [short(each) for each in direct.watch(CONFIGS, resourceVersion=start).take(200)] == expected
+        assert [short(event) for event in direct.watch(CONFIGS, resourceVersion=start).take(200)] == expected
     chosen = random.Random(8)
     version, seen = start, [""]
     for _ in range(1_000):
@@ -71,12 +71,12 @@ def test_a_watch_that_is_cut_anywhere_misses_nothing(sandbox: Sandbox, sandbox_c
             version, seen = start, [""]
             events.close()
             continue
-        some = [short(each) for each in events.take(chosen.randint(1, min(20, 201 - len(seen))))]
+        some = [short(event) for event in events.take(chosen.randint(1, min(20, 201 - len(seen))))]
         events.close()
         seen += some
         version = seen[-1].split()[-1]
         assert seen[1:] == expected[: len(seen) - 1]
-    numbers = [int(each.split()[-1]) for each in expected]
+    numbers = [int(line.split()[-1]) for line in expected]
     assert numbers == sorted(numbers)
 
 
@@ -93,7 +93,7 @@ def test_an_informer_of_client_go_follows_a_thousand_changes(
     env = {**os.environ, "KUBE_FEATURE_WatchListClient": streaming}
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
-    steps = {each["step"]: each["answer"] for each in json.loads(done.stdout)}
+    steps = {entry["step"]: entry["answer"] for entry in json.loads(done.stdout)}
     assert steps["the cache equals a list after creates and updates"] == "yes"
     assert steps["the cache equals a list after deletes"] == "yes"
     assert steps["events"]["deleted"] == 334
@@ -124,7 +124,7 @@ def test_an_informer_of_ctrlhost_reads_the_feed(
         name: version for name, version in served(sandbox_client).items() if name not in ("c1", "kube-root-ca.crt")
     }
     eventually_equal(lambda: versions(informer), wanted)
-    assert {each.partial for each in informer.lister.list()} == {reads == "metadata"}
+    assert {obj.partial for obj in informer.lister.list()} == {reads == "metadata"}
     status = informer.parts[0].reflector.status
     assert status.lists == 1
     child.stop()

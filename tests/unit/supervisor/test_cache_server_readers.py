@@ -63,7 +63,7 @@ def slow_closed(feed: FeedRig) -> dict[str, float]:
     registry = CollectorRegistry()
     registry.register(feed.server)
     (family,) = registry.collect()
-    return {each.labels["plugin"]: each.value for each in family.samples if each.name.endswith("_total")}
+    return {sample.labels["plugin"]: sample.value for sample in family.samples if sample.name.endswith("_total")}
 
 
 @behaviour("supervision/FD13")
@@ -166,8 +166,8 @@ def test_readers_come_and_go_during_changes(sandbox: Sandbox, sandbox_client: Cl
     def write() -> None:
         writer = Client.load(sandbox.kubeconfig)
         for number in range(300):
-            made = writer.patch("v1", "ConfigMap", "a", "default", {"data": {"n": str(number)}})
-            last[:] = [int(made["metadata"]["resourceVersion"])]
+            obj = writer.patch("v1", "ConfigMap", "a", "default", {"data": {"n": str(number)}})
+            last[:] = [int(obj["metadata"]["resourceVersion"])]
         done.set()
         writer.close()
 
@@ -180,7 +180,7 @@ def test_readers_come_and_go_during_changes(sandbox: Sandbox, sandbox_client: Cl
             reader, api = feed.open(f"p{number}")
             reader.declare(scope_of("v1", "ConfigMap", namespaces=["default"]))
             listed = api.listed(CONFIGS)
-            (item,) = (each for each in listed["items"] if each["metadata"]["name"] == "a")
+            (item,) = (entry for entry in listed["items"] if entry["metadata"]["name"] == "a")
             seen = int(item.get("data", {}).get("n", -1))
             query = {"resourceVersion": listed["metadata"]["resourceVersion"], "fieldSelector": "metadata.name=a"}
             events = api.watch(CONFIGS, **query)
@@ -197,8 +197,8 @@ def test_readers_come_and_go_during_changes(sandbox: Sandbox, sandbox_client: Cl
     children = [Background(child, number) for number in range(10)]
     writing = Background(write)
     writing.result()
-    for each in children:
-        each.result()
+    for reader in children:
+        reader.result()
     assert sorted(complete) == list(range(10))
     eventually(lambda: entries("task") <= before + 1)
 
@@ -233,14 +233,14 @@ def test_an_informer_without_readers_runs_on_for_a_while(
 ) -> None:
     assert FeedLimits().release == 30
     feed = feed_of(client, clock=manual_clock)
-    one, api = feed.open("one")
-    one.declare(scope_of("v1", "Pod"))
-    two, _ = feed.open("two")
-    two.declare(scope_of("v1", "Pod"))
+    first, api = feed.open("one")
+    first.declare(scope_of("v1", "Pod"))
+    second, _ = feed.open("two")
+    second.declare(scope_of("v1", "Pod"))
     api.listed(PODS)
     assert frames.opened.wait(20)
-    one.close()
-    two.close()
+    first.close()
+    second.close()
     manual_clock.advance(29)
     frames.send_event(event("ADDED", pod("b", 11)))
     # A quick restart costs no list.

@@ -43,8 +43,8 @@ def test_a_message_that_is_not_read_in_time_ends_the_connection(monkeypatch: pyt
         received.append(message)
     # Never the rest of one message taken for the beginning of another one.
     assert received == messages[:sent]
-    for one in (sender, receiver, other):
-        one.close()
+    for endpoint in (sender, receiver, other):
+        endpoint.close()
 
 
 def test_the_rest_is_what_was_sent_before() -> None:

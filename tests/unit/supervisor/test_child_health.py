@@ -35,37 +35,37 @@ def state(name: str = "bad/a", value: str | None = "", ago: float = 0.0, since: 
 
 
 def asking(deadline: float = 2.0) -> tuple[ChildHealth, list[int]]:
-    asked: list[int] = []
-    return ChildHealth(deadline, asked.append), asked
+    pids: list[int] = []
+    return ChildHealth(deadline, pids.append), pids
 
 
 def test_a_process_is_asked_once_until_it_has_begun() -> None:
-    health, asked = asking()
+    health, pids = asking()
     health.heard(beat(0, state(value=None)))
     (check,) = health.checks
     assert check.last() == Check("bad/a", passed=True, detail="no answer yet")
     first = check.start()
     assert check.start() is first
-    assert asked == [1]
+    assert pids == [1]
     health.heard(beat(0, state(value=None)))
     assert not first.done()
     # It has begun, and one check still runs: those that have ended are called again.
     health.heard(beat(1, state("bad/a"), state("bad/b", value=None, since=0.1)))
     assert not first.done()
     assert health.checks[1].start() is first
-    assert asked == [1, 2]
+    assert pids == [1, 2]
     health.heard(beat(2, state("bad/a", "RuntimeError: no peers"), state("bad/b")))
     assert first.done()
-    lines = [one.last() for one in health.checks]
+    lines = [entry.last() for entry in health.checks]
     assert lines == [Check("bad/a", passed=False, detail="RuntimeError: no peers"), Check("bad/b", passed=True)]
     assert health.checks[0].start() is not first
-    assert asked == [1, 2, 3]
+    assert pids == [1, 2, 3]
 
 
 def test_a_check_that_runs_has_its_age_and_then_fails() -> None:
     health, _ = asking()
     health.heard(beat(0, state(ago=1.2, since=1.0), state("bad/b", ago=9.0, since=3.0)))
-    age, late = (one.last() for one in health.checks)
+    age, late = (check.last() for check in health.checks)
     assert (age.passed, age.detail) == (True, "passed 1.2 s ago")
     assert (late.passed, late.detail) == (False, "no answer for 3 s")
 
@@ -79,17 +79,17 @@ def test_a_process_that_does_not_begin_has_not_answered(monkeypatch: Any) -> Non
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 5)
     assert check.last() == Check("bad/a", passed=False, detail="no answer for 5 s")
-    assert [one.detail for one in health.lines()] == ["1 runs, 5 s old"]
-    assert [one.detail for one in health.leadership()] == ["leading, 5 s old"]
+    assert [line.detail for line in health.lines()] == ["1 runs, 5 s old"]
+    assert [line.detail for line in health.leadership()] == ["leading, 5 s old"]
 
 
 def test_nothing_is_shown_of_a_process_that_has_ended() -> None:
-    health, asked = asking()
+    health, pids = asking()
     assert (health.lines(), health.checks) == ([], [])
     health.heard(beat(0, state()))
     (check,) = health.checks
     health.end()
     assert (health.lines(), health.checks) == ([], [])
     check.start()
-    assert asked == []
+    assert pids == []
     assert check.last() == Check("bad/a", passed=True, detail="no answer yet")

@@ -27,15 +27,15 @@ def client(sandbox: Sandbox) -> Client:
 
 def widget(*fields: str, versions: tuple[str, ...] = ("v1",)) -> dict[str, Any]:
     """Return the CRD with these fields below `spec`, in each version; the first one is stored."""
-    made = crd("example.com", "Widget")
-    (template,) = made["spec"]["versions"]
+    body = crd("example.com", "Widget")
+    (template,) = body["spec"]["versions"]
     properties = {name: {"type": "string"} for name in fields}
     spec = {"type": "object", "properties": {**properties, "parts": {"type": "array", "items": {"type": "object"}}}}
     template["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    made["spec"]["versions"] = [
+    body["spec"]["versions"] = [
         {**copy.deepcopy(template), "name": name, "storage": name == versions[0]} for name in versions
     ]
-    return made
+    return body
 
 
 def install(client: Client, wanted: dict[str, Any], version: str = "", *, force: bool = False) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def fields(live: dict[str, Any]) -> set[str]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     caplog.clear()
-    return found
+    return messages
 
 
 @behaviour("supervision/CR10")
@@ -65,12 +65,14 @@ def test_a_crd_with_a_version_that_the_plugin_lacks_stays(
     if not served:
         # No longer served, but objects may be stored in it.
         stored = copy.deepcopy(both)
-        stored["spec"]["versions"] = [{**one, "served": one["name"] == "v2"} for one in both["spec"]["versions"]]
+        stored["spec"]["versions"] = [
+            {**version, "served": version["name"] == "v2"} for version in both["spec"]["versions"]
+        ]
         before = client.apply(stored, field_manager="other")
     after = install(client, widget("a", "b", versions=("v2",)), "9.0", force=force)
     assert after["metadata"]["resourceVersion"] >= before["metadata"]["resourceVersion"]
     assert after["spec"] == client.get(*CRD)["spec"]
-    assert {one["name"] for one in after["spec"]["versions"]} == {"v1", "v2"}
+    assert {version["name"] for version in after["spec"]["versions"]} == {"v1", "v2"}
     (line,) = warnings(caplog)
     assert "CRD widgets.example.com stays as it is: it has the versions v1, which that of the plugin lacks" in line
 
@@ -208,8 +210,8 @@ def test_fields_that_the_servers_crd_drops_are_named(client: Client, caplog: pyt
 
 def test_a_crd_whose_names_are_taken_waits_for_that_reason(client: Client) -> None:
     old, renamed = crd("example.com", "Evc"), crd("example.com", "Evcx")
-    for one in (old, renamed):
-        one["spec"]["names"]["shortNames"] = ["evc"]
+    for body in (old, renamed):
+        body["spec"]["names"]["shortNames"] = ["evc"]
     client.create(old)
     reasons, stop = [], threading.Event()
 

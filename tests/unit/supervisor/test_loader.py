@@ -15,10 +15,10 @@ from ctrlhost.supervisor.plugin_file import PluginFile
 
 
 def module(name: str, **functions: object) -> types.ModuleType:
-    made = types.ModuleType(name)
+    plugin = types.ModuleType(name)
     for function, value in functions.items():
-        setattr(made, function, ctrlhost.hookimpl(value))
-    return made
+        setattr(plugin, function, ctrlhost.hookimpl(value))
+    return plugin
 
 
 def no_crds():
@@ -28,9 +28,9 @@ def no_crds():
 def test_a_hook_is_called_only_for_its_own_plugin():
     calls = []
     manager = PluginManager()
-    one = manager.register("one", module("one", ctrlhost_setup=lambda plugin: calls.append(("one", plugin))))
+    first = manager.register("one", module("one", ctrlhost_setup=lambda plugin: calls.append(("one", plugin))))
     manager.register("two", module("two", ctrlhost_setup=lambda plugin: calls.append(("two", plugin))))
-    one.setup("context")
+    first.setup("context")
     assert calls == [("one", "context")]
 
 
@@ -122,12 +122,12 @@ def test_objects_are_plugins_too():
 
 def test_crds_are_asked_for_until_they_are_known():
     class Late:
-        asked = 0
+        calls = 0
 
         @ctrlhost.hookimpl
         def ctrlhost_crds(self):
-            self.asked += 1
-            if self.asked == 1:
+            self.calls += 1
+            if self.calls == 1:
                 raise OSError("not yet")
             return [{"kind": "CustomResourceDefinition"}]
 
@@ -136,7 +136,7 @@ def test_crds_are_asked_for_until_they_are_known():
     with pytest.raises(OSError, match="not yet"):
         plugin.crds()
     assert plugin.crds() == plugin.crds() == [{"kind": "CustomResourceDefinition"}]
-    assert late.asked == 2
+    assert late.calls == 2
 
 
 def test_every_hook_of_the_contract_exists():
@@ -217,17 +217,17 @@ def some_function() -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "what"),
+    ("value", "name", "what"),
     [
         (PluginFile, "pluginfile", "the class `PluginFile`"),
         (ctrlhost.Model, "model", "the class `Model`"),
         (some_function, "some-function", "the function `some_function`"),
     ],
 )
-def test_a_class_or_function_in_place_of_a_plugin_is_named(given, name, what):
-    assert name_of(given) == name
+def test_a_class_or_function_in_place_of_a_plugin_is_named(value, name, what):
+    assert name_of(value) == name
     with pytest.raises(PluginLoadError, match=f"{what} is no plugin") as caught:
-        PluginManager().register(name, given)
+        PluginManager().register(name, value)
     assert str(caught.value.hint).startswith("pass a `ctrlhost.Plugin`")
 
 

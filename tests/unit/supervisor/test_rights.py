@@ -51,13 +51,13 @@ def bench() -> Iterator[Bench]:
     with StubApiServer() as server:
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         server.on("POST", path, Json({"status": {"allowed": True}}))
-        made = Bench()
-        made.client = Client(server.url)
-        made.factory = InformerFactory(made.client)
-        yield made
-        made.close()
-        made.factory.stop()
-        made.client.close()
+        server_bench = Bench()
+        server_bench.client = Client(server.url)
+        server_bench.factory = InformerFactory(server_bench.client)
+        yield server_bench
+        server_bench.close()
+        server_bench.factory.stop()
+        server_bench.client.close()
 
 
 def checked(*plugins: Any) -> None:
@@ -81,7 +81,7 @@ def test_informers_without_a_watch_are_neither_made_nor_woken(bench: Bench, capl
     checked(plugin)
     Review([plugin], SystemClock()).check()
     assert bench.factory.informers() == []
-    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_an_unexpected_error_with_one_plugin_ends_no_other_check(bench: Bench, caplog: Any) -> None:

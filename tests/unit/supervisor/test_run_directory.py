@@ -61,9 +61,9 @@ except OSError as error:
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty XDG_RUNTIME_DIR; paths of pytest can be longer than the address of a socket."""
-    with tempfile.TemporaryDirectory(prefix="run-") as made:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", made)
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix="run-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_only_this_user_reaches_the_sockets(
     answer = run_as_nobody(CONNECT, str(path), imports="import socket, sys")
     assert answer in ({"b''", "ConnectionResetError", "BrokenPipeError"} if widened else {"PermissionError"})
     with SocketApi(path) as api:
-        assert [one["metadata"]["name"] for one in api.listed(PODS)["items"]] == ["a"]
+        assert [item["metadata"]["name"] for item in api.listed(PODS)["items"]] == ["a"]
 
     reader.close()
     assert not path.exists()
@@ -143,7 +143,7 @@ def test_the_directory_of_a_living_host_stays(runtime: Path) -> None:
         assert (path / "bad" / "pages.sock").exists()
         first.close()
         second.close()
-        assert [one.name for one in path.parent.iterdir()] == [str(process.pid)]
+        assert [entry.name for entry in path.parent.iterdir()] == [str(process.pid)]
         assert process.stdin
         process.stdin.close()
         assert process.wait(timeout=30) == 0
@@ -165,8 +165,8 @@ def test_a_socket_that_a_dead_host_left_is_removed(runtime: Path) -> None:
     private = runtime / "ctrlhost"
     private.mkdir(mode=0o700)
     left = private / f"{os.getpid()}.sock"
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(left))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(left))
     directory = RunDirectory()
     assert directory.socket == left
     assert not left.exists()
@@ -183,10 +183,10 @@ def test_only_directories_of_processes_are_removed(runtime: Path) -> None:
     target.mkdir()
     (private / "13").symlink_to(target)
     run = RunDirectory()
-    assert sorted(one.name for one in private.iterdir()) == sorted(["1.sock", "13", "notes", run.path.name])
+    assert sorted(path.name for path in private.iterdir()) == sorted(["1.sock", "13", "notes", run.path.name])
     run.close()
     assert target.exists()
-    assert sorted(one.name for one in private.iterdir()) == ["1.sock", "13", "notes"]
+    assert sorted(path.name for path in private.iterdir()) == ["1.sock", "13", "notes"]
 
 
 def test_each_plugin_has_one_directory_below(runtime: Path) -> None:
@@ -250,8 +250,8 @@ def test_a_path_that_is_too_long_for_a_socket_is_refused(
         assert caught.value.message == f"the path of the socket {path} is longer than 100 bytes"
         assert caught.value.hint == "set XDG_RUNTIME_DIR to a directory with a shorter path"
     else:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(str(run.for_plugin("bad") / "pages.sock"))
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(run.for_plugin("bad") / "pages.sock"))
     run.close()
 
 

@@ -11,12 +11,12 @@ from ctrlhost.testing import FaultProxy
 
 @pytest.fixture
 def proxy(faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(seed=1)
-    return made
+    fault_proxy: FaultProxy = faults(seed=1)
+    return fault_proxy
 
 
 @pytest.fixture
 def client(proxy: FaultProxy) -> Iterator[Client]:
-    made = Client.load(proxy.kubeconfig)
-    yield made
-    made.close()
+    api = Client.load(proxy.kubeconfig)
+    yield api
+    api.close()

@@ -12,7 +12,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 def list_maps(client: Client, timeout: float = 5.0) -> list[str]:
     """List the names of the ConfigMaps."""
-    return [each["metadata"]["name"] for each in client.list("v1", "ConfigMap", "default", timeout=timeout)]
+    return [obj["metadata"]["name"] for obj in client.list("v1", "ConfigMap", "default", timeout=timeout)]
 
 
 class Watch:

@@ -24,9 +24,9 @@ def copying(ordered: bool) -> Any:
         seen: list[str] = []
 
         def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
-            found = [one.name for one in ctx.lister("v1", "ConfigMap").list()]
-            seen.extend(name for name in sorted(found) if name not in seen)
-            names = seen if ordered else sorted(found)
+            copies = [obj.name for obj in ctx.lister("v1", "ConfigMap").list()]
+            seen.extend(name for name in sorted(copies) if name not in seen)
+            names = seen if ordered else sorted(copies)
             ctx.client.apply(config_map("names", names=" ".join(names)))
 
         plugin.add_controller("c", reconcile, For("v1", "ConfigMap", label_selector="mine"))
@@ -53,19 +53,19 @@ def test_an_outcome_that_depends_on_the_order_is_reported_with_order_and_seed(mo
             converges(copying(ordered=True), actions, kinds=["v1/ConfigMap"])
         report = str(caught.value)
         reports.append(report)
-        found = re.search(r"repeat this order with CTRLHOST_SEED=(\d+):\n((?:  \d\. action \d: .*\n)+)", report)
-        assert found is not None, report
-        order = re.findall(r"(\d)\. action (\d): one_by_one\.<locals>\.apply \(line \d+\)", found[2])
+        match = re.search(r"repeat this order with CTRLHOST_SEED=(\d+):\n((?:  \d\. action \d: .*\n)+)", report)
+        assert match is not None, report
+        order = re.findall(r"(\d)\. action (\d): one_by_one\.<locals>\.apply \(line \d+\)", match[2])
         assert [place for place, _ in order] == ["1", "2", "3"]
         assert sorted(action for _, action in order) == ["1", "2", "3"]
         names = {"1": "ann", "2": "bob", "3": "cid"}
         assert "-  names: ann bob cid" in report
         assert f"+  names: {' '.join(names[action] for _, action in order)}" in report
         # With that seed the first order fails again.
-        monkeypatch.setenv("CTRLHOST_SEED", found[1])
+        monkeypatch.setenv("CTRLHOST_SEED", match[1])
     assert reports[0] == reports[1]
-    with pytest.raises(AssertionError, match=f"CTRLHOST_SEED={found[1]}:"):
-        converges(copying(ordered=True), actions, kinds=["v1/ConfigMap"], runs=1, seed=int(found[1]))
+    with pytest.raises(AssertionError, match=f"CTRLHOST_SEED={match[1]}:"):
+        converges(copying(ordered=True), actions, kinds=["v1/ConfigMap"], runs=1, seed=int(match[1]))
 
 
 @behaviour("authoring/AT15")
@@ -76,10 +76,10 @@ def test_an_order_in_which_something_fails_is_named_with_its_seed() -> None:
     with pytest.raises(ctrlhost.NotFound) as caught:
         converges(copying(ordered=False), [ACTIONS[0], remove], kinds=["v1/ConfigMap"])
     (note,) = caught.value.__notes__
-    found = re.match(r"it failed in one order; repeat this order with CTRLHOST_SEED=(\d+):\n  1\. action 2: ", note)
-    assert found is not None, note
+    match = re.match(r"it failed in one order; repeat this order with CTRLHOST_SEED=(\d+):\n  1\. action 2: ", note)
+    assert match is not None, note
     with pytest.raises(ctrlhost.NotFound):
-        converges(copying(ordered=False), [ACTIONS[0], remove], kinds=["v1/ConfigMap"], runs=1, seed=int(found[1]))
+        converges(copying(ordered=False), [ACTIONS[0], remove], kinds=["v1/ConfigMap"], runs=1, seed=int(match[1]))
 
 
 @behaviour("authoring/AT15")

@@ -31,19 +31,19 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def direct(sandbox: Sandbox) -> Iterator[Client]:
-    made = Client.load(sandbox.kubeconfig)
-    yield made
-    made.close()
+    client = Client.load(sandbox.kubeconfig)
+    yield client
+    client.close()
 
 
 def test_requests_pass_through_tls_without_a_fault(proxy: FaultProxy, client: Client, sandbox: Sandbox) -> None:
     assert proxy.url.startswith("https://")
     assert proxy.url != sandbox.url
-    made = client.create(config_map("a", text="ä" * 100_000))
-    assert client.get("v1", "ConfigMap", "a", "default") == made
+    obj = client.create(config_map("a", text="ä" * 100_000))
+    assert client.get("v1", "ConfigMap", "a", "default") == obj
     assert list_maps(client) == ["a"]
     watch = Watch(client)
-    assert watch.frame()["object"]["data"] == made["data"]
+    assert watch.frame()["object"]["data"] == obj["data"]
     client.patch("v1", "ConfigMap", "a", "default", {"data": {"text": "short"}})
     assert watch.frame()["type"] == "MODIFIED"
     client.delete("v1", "ConfigMap", "a", "default")
@@ -320,7 +320,7 @@ def test_an_unreachable_server_is_a_reset_not_a_hang(faults: Any) -> None:
 def test_a_stopped_proxy_leaves_no_thread_and_no_file(sandbox: Sandbox) -> None:
     before = set(threading.enumerate())
     proxy = FaultProxy(sandbox).start()
-    (thread,) = (one for one in set(threading.enumerate()) - before if one.name == "fault proxy")
+    (thread,) = (entry for entry in set(threading.enumerate()) - before if entry.name == "fault proxy")
     client = Client.load(proxy.kubeconfig)
     watch = Watch(client)
     proxy.stop()

@@ -23,7 +23,7 @@ def outcomes(proxy: FaultProxy, kinds: dict[str, float]) -> list[str]:
             continue
     proxy.calm()
     client.close()
-    return [f"{each.fault} {each.verb} {each.path} {each.nth}" for each in proxy.log]
+    return [f"{fault.fault} {fault.verb} {fault.path} {fault.nth}" for fault in proxy.log]
 
 
 def test_a_seed_reproduces_the_same_faults(faults: Any, sandbox: Sandbox) -> None:

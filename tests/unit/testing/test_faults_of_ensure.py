@@ -47,4 +47,4 @@ def test_an_apply_of_ensure_is_hit(ctrlhost_host, manual_clock: ManualClock, is_
     assert host.writes() == []
     host.settle(through="1s")
     assert host.get("v1/Secret", "ann")["data"] == {"a": "Yg=="}
-    assert [(one.verb, one.resource, one.name) for one in host.writes()] == [("apply", "secrets", "ann")]
+    assert [(write.verb, write.resource, write.name) for write in host.writes()] == [("apply", "secrets", "ann")]

@@ -47,21 +47,21 @@ def memcached(name: str, size: int) -> Memcached:
 @behaviour("authoring/AT8")
 def test_a_struct_gives_structs_and_other_kinds_give_objects(host: HostUnderTest) -> None:
     host.apply(crd("cache.example.com", "Memcached"), memcached("cache", 3))
-    found = host.get(Memcached, "cache")
-    assert type(found) is Memcached
-    assert (found.spec, found.metadata.name, found.metadata.namespace) == (Spec(3), "cache", "default")
-    assert found.status is None
+    cache = host.get(Memcached, "cache")
+    assert type(cache) is Memcached
+    assert (cache.spec, cache.metadata.name, cache.metadata.namespace) == (Spec(3), "cache", "default")
+    assert cache.status is None
     patched = host.patch(Memcached, "cache", {"spec": {"size": 4}, "status": {"readyReplicas": 2}})
     assert patched.spec.size == 4
     assert patched.status == Status(readyReplicas=2)
-    assert [one.spec.size for one in host.list(Memcached)] == [4]
+    assert [obj.spec.size for obj in host.list(Memcached)] == [4]
     assert host.find(Memcached, "cache") == patched
     assert host.find(Memcached, "other") is None
     for kind in ("cache.example.com/v1/Memcached", ("cache.example.com/v1", "Memcached")):
         untyped = host.get(kind, "cache")
         assert type(untyped) is ctrlhost.Object
         assert untyped["spec"] == {"size": 4}
-        assert [one.name for one in host.list(kind)] == ["cache"]
+        assert [obj.name for obj in host.list(kind)] == ["cache"]
     host.delete(Memcached, "cache")
     with pytest.raises(NotFound, match="cache"):
         host.get(Memcached, "cache")
@@ -143,15 +143,15 @@ def test_files_texts_mappings_and_models_are_applied_in_order(host: HostUnderTes
     everything = (file, str(file), text, flow, config_map("mapped"), crd("cache.example.com", "Memcached"))
     for _ in range(2):
         applied = host.apply(*everything, memcached("model", 2))
-        assert [one.name for one in applied] == [
+        assert [obj.name for obj in applied] == [
             *("other", "inside", "listed", "other", "inside", "listed"),
             *("written", "flow", "mapped", "memcacheds.cache.example.com", "model"),
         ]
-        assert [one.namespace for one in applied[:3]] == ["", "other", "default"]
+        assert [obj.namespace for obj in applied[:3]] == ["", "other", "default"]
     assert host.get("v1/ConfigMap", "written")["data"] == {"a": "b"}
     assert host.get(Memcached, "model").spec.size == 2
-    assert {one.name for one in host.list("v1/ConfigMap", everywhere=True)} >= {"inside", "listed", "mapped"}
-    assert [one.name for one in host.list("v1/ConfigMap", "other") if not one.name.startswith("kube-")] == ["inside"]
+    assert {obj.name for obj in host.list("v1/ConfigMap", everywhere=True)} >= {"inside", "listed", "mapped"}
+    assert [obj.name for obj in host.list("v1/ConfigMap", "other") if not obj.name.startswith("kube-")] == ["inside"]
     again = host.apply(host.get("v1/ConfigMap", "written").to_dict() | {"metadata": {"name": "written"}})
     assert again[0].resource_version == applied[6].resource_version
 
@@ -209,27 +209,27 @@ def test_snapshots_of_equal_objects_are_equal(ctrlhost_host, host: HostUnderTest
     written_at = {"applied.ctrlhost.dev/demo": "0123456789abcdef"}
     kinds = ("apps/v1/Deployment", "v1/Service", "v1/ConfigMap")
     texts = []
-    for number, one in enumerate((host, ctrlhost_host(plugin_of(lambda plugin: None)))):
-        one.sandbox.advance(1000 * number)
+    for number, tested in enumerate((host, ctrlhost_host(plugin_of(lambda plugin: None)))):
+        tested.sandbox.advance(1000 * number)
         if number:
-            one.apply(config_map("before"))
-            one.delete("v1/ConfigMap", "before")
+            tested.apply(config_map("before"))
+            tested.delete("v1/ConfigMap", "before")
         owned = deployment("d") | {"metadata": {"name": "d", "annotations": written_at if number else {}}}
-        (owner,) = one.apply(owned)
-        one.apply(headless, service)
+        (owner,) = tested.apply(owned)
+        tested.apply(headless, service)
         times = {"lastTransitionTime": f"2026-01-0{number + 1}T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"}
         condition = {"type": "Available", "status": "True", "reason": "R", "message": "m", **times}
         status = {"status": {"observedGeneration": number + 1, "conditions": [condition]}}
-        one.patch("apps/v1/Deployment", "d", status, subresource="status")
+        tested.patch("apps/v1/Deployment", "d", status, subresource="status")
         reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": owner.uid}
         contents = [{"data": {"n": "one", "at": "2026-01-01T00:00:00Z"}}, {"data": {"n": "two"}}]
         for content in reversed(contents) if number else contents:
             metadata = {**generated["metadata"], "ownerReferences": [reference]}
-            (made,) = one.apply({**generated, "metadata": metadata, **content})
+            (config,) = tested.apply({**generated, "metadata": metadata, **content})
             if content["data"]["n"] == "one":
-                one.apply(config_map("names", names=made.name, exact="no"))
-        one.settle()
-        texts.append(one.snapshot(*kinds))
+                tested.apply(config_map("names", names=config.name, exact="no"))
+        tested.settle()
+        texts.append(tested.snapshot(*kinds))
     assert texts[0] == texts[1]
     text = texts[0]
     for gone in ("uid", "resourceVersion", "eneration", "managedFields", "Time", "nodePort", "applied.ctrlhost.dev"):
@@ -249,8 +249,8 @@ def test_snapshots_of_equal_objects_are_equal(ctrlhost_host, host: HostUnderTest
 
 def test_a_crd_whose_names_are_taken_fails_with_the_reason(host: HostUnderTest) -> None:
     old, renamed = crd("kopf.example.com", "Evc"), crd("kopf.example.com", "Evcx")
-    for one in (old, renamed):
-        one["spec"]["names"]["shortNames"] = ["evc"]
+    for body in (old, renamed):
+        body["spec"]["names"]["shortNames"] = ["evc"]
     host.apply(old)
     refused = 'CRD evcxs.kopf.example.com: the server does not accept its names: "evc" is already in use'
     with pytest.raises(CtrlhostError, match=refused) as caught:

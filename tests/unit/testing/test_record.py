@@ -20,4 +20,4 @@ def test_an_answer_that_is_no_object_is_no_known_state(body: bytes) -> None:
     record.wrote(HttpRequest("POST", f"{POD}/proxy"), Response(200, {}, body))
     (known,) = record.last()
     assert known.answer == pod
-    assert [one.resource for one in record.writes()] == ["pods", "pods/proxy"]
+    assert [write.resource for write in record.writes()] == ["pods", "pods/proxy"]

@@ -31,7 +31,7 @@ def copier() -> Any:
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
         if request.name.startswith("bad"):
             raise ctrlhost.TerminalError("bad name")
-        if (found := ctx.get(request)) is not None and found.get_path("data", "copy") is None:
+        if (obj := ctx.get(request)) is not None and obj.get_path("data", "copy") is None:
             patch = {"data": {"copy": "yes"}}
             ctx.client.patch("v1", "ConfigMap", request.name, request.namespace, patch)
 
@@ -48,9 +48,9 @@ def shared() -> Iterator[Sandbox]:
 def ctrlhost_namespaces(server: Sandbox) -> list[str]:
     """Return the namespaces of tests."""
     client = ctrlhost.Client.load(server.kubeconfig)
-    found = [one["metadata"]["name"] for one in client.list("v1", "Namespace")]
+    names = [obj["metadata"]["name"] for obj in client.list("v1", "Namespace")]
     client.close()
-    return [name for name in found if name.startswith("ctrlhost-test-")]
+    return [name for name in names if name.startswith("ctrlhost-test-")]
 
 
 def run_pytest(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -88,9 +88,9 @@ def test_a_server_is_a_path_a_sandbox_or_has_a_kubeconfig(ctrlhost_host, shared:
 
 
 def test_hosts_of_a_test_share_the_namespace_of_a_server(ctrlhost_host, shared: Sandbox) -> None:
-    one, two = (ctrlhost_host(plugin_of(lambda plugin: None), server=shared.kubeconfig) for _ in range(2))
-    assert one.namespace == two.namespace
-    assert one.namespace in ctrlhost_namespaces(shared)
+    first, second = (ctrlhost_host(plugin_of(lambda plugin: None), server=shared.kubeconfig) for _ in range(2))
+    assert first.namespace == second.namespace
+    assert first.namespace in ctrlhost_namespaces(shared)
 
 
 def test_failures_and_retries_on_a_real_server(ctrlhost_host, shared: Sandbox, manual_clock) -> None:
@@ -160,14 +160,14 @@ def test_what_a_test_created_is_deleted_and_nothing_else(shared: Sandbox) -> Non
     widgets = crd("gone.example.com", "Widget", scope="Cluster")
     widget = {"apiVersion": "gone.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     held = {**widget, "metadata": {"name": "held", "finalizers": ["example.com/never"]}}
-    made = plugin_of(lambda plugin: None, crds=lambda: [crd("host.example.com", "Made")])
+    plugin = plugin_of(lambda plugin: None, crds=lambda: [crd("host.example.com", "Made")])
     with start_server(shared.kubeconfig) as server:
-        host = HostUnderTest(server, (made,)).start()
+        host = HostUnderTest(server, (plugin,)).start()
         host.apply(crd("kept.example.com", "Kept"), widgets, widget, held, config_map("elsewhere"))
         host.settle()
         assert admin.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", "mades.host.example.com")
         host.stop()
-    names = {one["metadata"]["name"] for one in admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")}
+    names = {obj["metadata"]["name"] for obj in admin.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")}
     assert names == {"kepts.kept.example.com"}
     assert admin.find("v1", "ConfigMap", "elsewhere", "default") is None
     assert server.namespace not in ctrlhost_namespaces(shared)
@@ -383,7 +383,7 @@ def test_the_hint_of_an_error_is_shown(tmp_path: Path) -> None:
     )
     done = run_pytest(tmp_path, PYTHONPATH=f"{ROOT}:{tmp_path}")
     assert "3 failed, 1 passed" in done.stdout
-    shown = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
-    hints = sorted({line for line in shown if line.startswith("hint: ")})
+    lines = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
+    hints = sorted({line for line in lines if line.startswith("hint: ")})
     assert hints[1:] == ["hint: the first", "hint: the second"]
     assert hints[0].startswith("hint: files are arguments of `run`, `dev`, `check`, `crds` and `manifests`")

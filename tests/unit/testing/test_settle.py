@@ -79,11 +79,11 @@ def test_a_key_that_always_fails_has_not_settled(ctrlhost_host, manual: bool) ->
     host = ctrlhost_host(reconciling(fail), clock=ManualClock() if manual else None)
     host.apply(ANN)
     why = not_settled(host)
-    found = re.search(r"controller demo/c: key default/ann failed, attempt (\d+), (next try in .*?): (.*)", why)
-    assert found is not None, why
-    assert found[3].startswith("ValueError: no luck (tests/unit/testing/test_settle.py:")
+    match = re.search(r"controller demo/c: key default/ann failed, attempt (\d+), (next try in .*?): (.*)", why)
+    assert match is not None, why
+    assert match[3].startswith("ValueError: no luck (tests/unit/testing/test_settle.py:")
     # A clock that runs by itself reaches some retries.
-    assert int(found[1]) == 1 if manual else int(found[1]) >= 8
+    assert int(match[1]) == 1 if manual else int(match[1]) >= 8
     assert ('hint: `settle(through="1m")` goes on to the retries' in why) == manual
     assert 'hint: `allow=("retrying",)`' in why
     host.settle(allow=("retrying",))
@@ -133,9 +133,9 @@ def test_the_writes_of_a_retry_that_succeeds_meanwhile_are_awaited(ctrlhost_host
     look = host._work.lines
 
     def look_before_the_retry() -> list[str]:
-        found: list[str] = look()
+        lines: list[str] = look()
         host.wait_for(lambda: len(host.runs("c")) > 1)
-        return found
+        return lines
 
     with host.faults.hold_watches():
         monkeypatch.setattr(host._work, "lines", look_before_the_retry)
@@ -205,10 +205,10 @@ def test_a_reconciler_that_wakes_itself_is_named_with_its_writes(ctrlhost_host, 
     assert re.search(writer + r'changed metadata.labels.turn: "\d+" -> "\d+"', why), why
     assert "hint: a reconciler should write only what differs from what it has read" in why
     writes = host.writes()
-    assert {(one.controller, one.key, one.verb, one.manager) for one in writes} == {
+    assert {(entry.controller, entry.key, entry.verb, entry.manager) for entry in writes} == {
         ("demo/c", "default/ann", "patch", "ctrlhost-demo")
     }
-    assert {one.object for one in writes} == {("configmaps", "default", "ann")}
+    assert {entry.object for entry in writes} == {("configmaps", "default", "ann")}
     assert (writes[0].changed, writes[1].changed) == ("", 'metadata.labels.turn: "1" -> "2"')
 
 
@@ -223,7 +223,7 @@ def test_writes_of_secrets_are_masked_and_those_of_the_host_left_out(ctrlhost_ho
     host = ctrlhost_host(reconciling(write))
     host.apply(ANN)
     host.settle()
-    assert [(one.verb, one.resource, one.name, one.changed) for one in host.writes()] == [
+    assert [(entry.verb, entry.resource, entry.name, entry.changed) for entry in host.writes()] == [
         ("apply", "secrets", "s", ""),
         ("apply", "secrets", "s", "data.a: *** -> ***"),
         ("delete", "secrets", "s", ""),
@@ -237,7 +237,7 @@ def test_writes_of_async_reconcilers_are_attributed(ctrlhost_host) -> None:
     host = ctrlhost_host(reconciling(write))
     host.apply(ANN, config_map("bob", labels={"mine": "1"}))
     host.settle()
-    assert {(one.controller, one.key, one.verb, one.name) for one in host.writes()} == {
+    assert {(entry.controller, entry.key, entry.verb, entry.name) for entry in host.writes()} == {
         ("demo/c", "default/ann", "apply", "copy-of-ann"),
         ("demo/c", "default/bob", "apply", "copy-of-bob"),
     }

@@ -54,10 +54,10 @@ def test_a_hundred_calls_at_once_need_no_threads(server: StubApiServer, client: 
         return len(list(Path("/proc/self/task").iterdir())) - threading.active_count()
 
     before, before_native = {thread.name for thread in threading.enumerate()}, native()
-    names, found = asyncio.run(run())
+    names, pods = asyncio.run(run())
     # Those of the server aside.
     assert {name for name in names - before if "process_request_thread" not in name} <= {"ctrlhost answers"}
-    assert [pod["metadata"]["name"] for pod in found] == ["a"] * 100
+    assert [pod["metadata"]["name"] for pod in pods] == ["a"] * 100
 
 
 @behaviour("scale/SC20")

@@ -45,7 +45,7 @@ def pem_of(key: Any) -> str:
     ).decode()
 
 
-def made(
+def certificate(
     authority: Authority,
     *names: x509.GeneralName,
     key: Any = None,
@@ -82,20 +82,20 @@ def data(pem: str) -> str:
 
 
 GOOD: dict[str, Callable[[Authority], str]] = {
-    "an address": lambda authority: made(authority, HERE),
-    "a wildcard": lambda authority: made(authority, x509.DNSName("*.test.example")),
+    "an address": lambda authority: certificate(authority, HERE),
+    "a wildcard": lambda authority: certificate(authority, x509.DNSName("*.test.example")),
 }
 BAD: dict[str, tuple[Callable[[Authority], str], str]] = {
-    "a common name alone": (made, "has no subject alternative name: a common name alone does not count"),
-    "expired": (lambda authority: made(authority, HERE, days=(-9, -2)), "expired"),
-    "not yet valid": (lambda authority: made(authority, HERE, days=(2, 9)), "not valid yet"),
+    "a common name alone": (certificate, "has no subject alternative name: a common name alone does not count"),
+    "expired": (lambda authority: certificate(authority, HERE, days=(-9, -2)), "expired"),
+    "not yet valid": (lambda authority: certificate(authority, HERE, days=(2, 9)), "not valid yet"),
     "a wrong name": (
-        lambda authority: made(authority, x509.DNSName("a.example")),
+        lambda authority: certificate(authority, x509.DNSName("a.example")),
         "not valid for 127.0.0.1, only for a.example: `tls-server-name` sets another name",
     ),
-    "itself a CA": (lambda authority: made(authority, HERE, ca=True), "is itself that of a CA"),
+    "itself a CA": (lambda authority: certificate(authority, HERE, ca=True), "is itself that of a CA"),
     "RSA 1024": (
-        lambda authority: made(authority, HERE, key=rsa.generate_private_key(65537, 1024)),
+        lambda authority: certificate(authority, HERE, key=rsa.generate_private_key(65537, 1024)),
         "RSA key is shorter than 2,048 bits",
     ),
     "X.509 v1": (
@@ -169,8 +169,8 @@ def leaf(chain: str) -> str:
 ITSELF: dict[str, Callable[..., str]] = {
     "self-signed CA": lambda _, *names, **more: self_signed(*names, ca=True, **more),
     "self-signed": lambda _, *names, **more: self_signed(*names, ca=False, **more),
-    "leaf": lambda authority, *names, **more: made(authority, *names, **more),
-    "leaf of a CA": lambda authority, *names, **more: made(authority, *names, ca=True, **more),
+    "leaf": lambda authority, *names, **more: certificate(authority, *names, **more),
+    "leaf of a CA": lambda authority, *names, **more: certificate(authority, *names, ca=True, **more),
 }
 
 
@@ -220,7 +220,7 @@ def test_another_certificate_of_the_same_subject_is_not_trusted(tmp_path: Path, 
 @behaviour("findings3/NB7")
 def test_keys_on_p_521_are_named_with_what_to_do(tmp_path: Path, write: Any) -> None:
     authority = Authority(tmp_path)
-    chain = made(authority, HERE, key=ec.generate_private_key(ec.SECP521R1()))
+    chain = certificate(authority, HERE, key=ec.generate_private_key(ec.SECP521R1()))
     ca = {"certificate-authority-data": data(authority.pem)}
     with StubApiServer(tls=context_of(tmp_path, chain)) as server:
         client = client_of(write, server, **ca)
@@ -243,7 +243,7 @@ def test_keys_on_p_521_are_named_with_what_to_do(tmp_path: Path, write: Any) -> 
 def test_tls_1_2_and_1_3_work_and_an_older_server_is_told_them(tmp_path: Path, write: Any) -> None:
     authority = Authority(tmp_path)
     for version in ("TLSv1_1", "TLSv1_2", "TLSv1_3"):
-        context = context_of(tmp_path, made(authority, HERE))
+        context = context_of(tmp_path, certificate(authority, HERE))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             context.minimum_version = context.maximum_version = ssl.TLSVersion[version]

@@ -280,7 +280,7 @@ def test_a_token_file_wins_over_a_token(server: StubApiServer, write: Any) -> No
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Path]:
+def program(tmp_path: Path) -> Iterator[Path]:
     """A program that notes what it is asked, and reads its standard input to the end."""
     program = tmp_path / "login"
     credential = json.dumps({"apiVersion": EXEC, "kind": "ExecCredential", "status": {"token": "t"}})
@@ -297,12 +297,12 @@ def asked(tmp_path: Path) -> Iterator[Path]:
 @behaviour("scale/SC42")
 @pytest.mark.parametrize("mode", [None, "Never", "IfAvailable"])
 def test_a_program_gets_what_client_go_gives_it(
-    server: StubApiServer, tmp_path: Path, write: Any, asked: Path, mode: str | None
+    server: StubApiServer, tmp_path: Path, write: Any, program: Path, mode: str | None
 ) -> None:
     server.on("GET", POD, Json(pod("a", 1)))
     entry = {
         "apiVersion": EXEC,
-        "command": str(asked),
+        "command": str(program),
         "env": [{"name": "WHO", "value": "me"}],
         "provideClusterInfo": True,
         **({"interactiveMode": mode} if mode else {}),
@@ -325,14 +325,14 @@ def test_a_program_gets_what_client_go_gives_it(
 @behaviour("findings3/NB9")
 @pytest.mark.parametrize("extension", [None, {"name": "client.authentication.k8s.io/exec", "extension": None}])
 def test_a_program_gets_the_ca_as_data_and_null_as_nothing(
-    tmp_path: Path, write: Any, asked: Path, extension: dict[str, Any] | None
+    tmp_path: Path, write: Any, program: Path, extension: dict[str, Any] | None
 ) -> None:
     authority = Authority(tmp_path)
     (tmp_path / "ca.pem").write_text(authority.pem)
-    asked.write_text(asked.read_text().replace('"$WHO"', '"<$WHO><$1>"'))
+    program.write_text(program.read_text().replace('"$WHO"', '"<$WHO><$1>"'))
     entry = {
         "apiVersion": EXEC,
-        "command": str(asked),
+        "command": str(program),
         "args": [None],
         "env": [{"name": "WHO", "value": None}],
         "provideClusterInfo": True,
@@ -351,8 +351,8 @@ def test_a_program_gets_the_ca_as_data_and_null_as_nothing(
 
 
 @behaviour("scale/SC42")
-def test_a_program_that_needs_a_terminal_is_refused_at_the_start(write: Any, asked: Path) -> None:
-    entry = {"apiVersion": EXEC, "command": str(asked), "interactiveMode": "Always"}
+def test_a_program_that_needs_a_terminal_is_refused_at_the_start(write: Any, program: Path) -> None:
+    entry = {"apiVersion": EXEC, "command": str(program), "interactiveMode": "Always"}
     with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec\.interactiveMode is Always"):
         Client.load(write(kubeconfig({"server": "http://x"}, {"exec": entry})))
 

@@ -79,6 +79,6 @@ def test_the_async_client_works_over_a_foreign_transport() -> None:
     import asyncio
 
     transport = InMemory()
-    found = asyncio.run(ctrlhost.AsyncClient(Client.over(transport)).get("v1", "Pod", "a", "default"))
-    assert found["metadata"]["name"] == "a"
+    obj = asyncio.run(ctrlhost.AsyncClient(Client.over(transport)).get("v1", "Pod", "a", "default"))
+    assert obj["metadata"]["name"] == "a"
     assert transport.sent == ["GET /api/v1/namespaces/default/pods/a"]

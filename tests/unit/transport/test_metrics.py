@@ -35,20 +35,20 @@ def secure(authority: Authority) -> Iterator[StubApiServer]:
         yield server
 
 
-def shown(metrics: ClientMetrics) -> dict[str, float]:
+def series_of(metrics: ClientMetrics) -> dict[str, float]:
     """Return the series of `ctrlhost_transport_…` by what is in their braces."""
     registry = CollectorRegistry()
     registry.register(metrics)
     series = [line.split(" ") for line in generate_latest(registry).decode().splitlines() if line[:1] != "#"]
-    found = {name: float(value) for name, value in series if name.startswith("ctrlhost_transport_")}
-    return {name.partition("_transport_")[2]: value for name, value in found.items()}
+    values = {name: float(value) for name, value in series if name.startswith("ctrlhost_transport_")}
+    return {name.partition("_transport_")[2]: value for name, value in values.items()}
 
 
 def connections(metrics: ClientMetrics) -> dict[str, float]:
     """Return how many connections are in which state; those in none are left out."""
-    found = {name: value for name, value in shown(metrics).items() if name.startswith("connections")}
-    assert set(found) == {f'connections{{state="{state}"}}' for state in ("connecting", "idle", "call", "stream")}
-    return {name.split('"')[1]: value for name, value in found.items() if value}
+    states = {name: value for name, value in series_of(metrics).items() if name.startswith("connections")}
+    assert set(states) == {f'connections{{state="{state}"}}' for state in ("connecting", "idle", "call", "stream")}
+    return {name.split('"')[1]: value for name, value in states.items() if value}
 
 
 def test_connections_are_counted_by_state(authority: Authority, secure: StubApiServer) -> None:
@@ -93,8 +93,8 @@ def test_handshakes_are_counted_by_whether_they_resumed(authority: Authority, se
     metrics = client.transport.metrics  # type: ignore[attr-defined]
 
     def handshakes() -> tuple[float, float]:
-        found = shown(metrics)
-        return found['handshakes_total{resumed="false"}'], found['handshakes_total{resumed="true"}']
+        values = series_of(metrics)
+        return values['handshakes_total{resumed="false"}'], values['handshakes_total{resumed="true"}']
 
     assert handshakes() == (0, 0)
     for resumed in range(3):

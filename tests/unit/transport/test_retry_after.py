@@ -14,7 +14,7 @@ from tests.support.controllers import WEB, Bench, Script, idle
 from tests.support.waiting import eventually
 
 
-def asked(header: str, body: bytes = b"") -> float | None:
+def wait_after(header: str, body: bytes = b"") -> float | None:
     return error_from_response(Response(429, {"retry-after": header}, body), "GET /").retry_after
 
 
@@ -41,26 +41,26 @@ def date(seconds: float) -> str:
     ],
 )
 def test_seconds_are_honoured_up_to_five_minutes(header: str, seconds: float | None) -> None:
-    assert asked(header) == seconds
+    assert wait_after(header) == seconds
 
 
 @pytest.mark.behaviour("supervision/BU14")
 def test_a_date_is_honoured_up_to_five_minutes() -> None:
-    near = asked(date(100))
+    near = wait_after(date(100))
     assert near is not None
     assert 95 < near <= 100
-    assert asked(date(3600)) == 300
-    assert asked(date(-5)) is None
-    assert asked("Wed, 21 Oct 2015 07:28:00 GMT") is None
-    assert asked("Wed, 99 Foo 2015 07:28:00 GMT") is None
+    assert wait_after(date(3600)) == 300
+    assert wait_after(date(-5)) is None
+    assert wait_after("Wed, 21 Oct 2015 07:28:00 GMT") is None
+    assert wait_after("Wed, 99 Foo 2015 07:28:00 GMT") is None
 
 
 @pytest.mark.behaviour("supervision/BU14")
 def test_the_details_of_the_status_have_the_same_limit() -> None:
     status = b'{"kind":"Status","details":{"retryAfterSeconds":%d}}'
-    assert asked("", status % 1_000_000_000) == 300
-    assert asked("", status % 5) == 5
-    assert asked("", status % -5) is None
+    assert wait_after("", status % 1_000_000_000) == 300
+    assert wait_after("", status % 5) == 5
+    assert wait_after("", status % -5) is None
 
 
 @pytest.fixture

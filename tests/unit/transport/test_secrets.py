@@ -25,7 +25,7 @@ TOKEN, PASSWORD = "s3cr3t-token", "s3cr3t-pass"
 @pytest.mark.behaviour("scale/SC49")
 def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    shown: list[str] = []
+    texts: list[str] = []
     authority = Authority(tmp_path)
     cert, key = authority.issue("me")
 
@@ -33,16 +33,16 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
         transport = NativeTransport(connection)  # type: ignore[arg-type]
         for call in (transport.request, lambda _, where: transport.stream(where)):
             try:
-                shown.append(repr(call("GET", path)))
+                texts.append(repr(call("GET", path)))
             except (TransportError, ApiError, ValueError) as error:
-                one: BaseException | None = error
-                while one is not None:
-                    shown.extend((str(one), repr(one)))
-                    one = one.__cause__ or one.__context__
+                cause: BaseException | None = error
+                while cause is not None:
+                    texts.extend((str(cause), repr(cause)))
+                    cause = cause.__cause__ or cause.__context__
         registry = CollectorRegistry()
         registry.register(transport.metrics)
-        shown.extend((generate_latest(registry).decode(), repr(transport), repr(transport.connections())))
-        shown.extend(map(repr, vars(transport).values()))
+        texts.extend((generate_latest(registry).decode(), repr(transport), repr(transport.connections())))
+        texts.extend(map(repr, vars(transport).values()))
 
     with StubApiServer() as server, Tunnels(1) as proxy:
         server.on("GET", "/x", Failure(401, "Unauthorized"))
@@ -60,7 +60,7 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
                 fails(connection)
         with pytest.raises(ValueError, match=r"Authorization") as refused:
             NativeTransport(from_url(server.url, TOKEN + "\r\n", None, True)).request("GET", "/x")
-        shown.append(str(refused.value))
+        texts.append(str(refused.value))
     for user, cluster in (
         ({"token": TOKEN + "\nx"}, {}),
         ({"token": TOKEN}, {"proxy-url": f"ftp://me:{PASSWORD}@x"}),
@@ -69,9 +69,9 @@ def test_no_secret_is_shown_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFi
         path = written(tmp_path, kubeconfig({"server": "https://x", **cluster}, user))
         with pytest.raises(ConfigError) as caught:
             load_connection(path)
-        shown.append(str(caught.value))
+        texts.append(str(caught.value))
     client = Client("http://127.0.0.1:1", token=TOKEN)
-    shown.extend((repr(client), *map(repr, vars(client).values())))
-    everything = "\n".join([*shown, caplog.text])
+    texts.extend((repr(client), *map(repr, vars(client).values())))
+    everything = "\n".join([*texts, caplog.text])
     secrets = [TOKEN, PASSWORD, *key.splitlines()[1:-1]]
     assert [secret for secret in secrets if secret in everything] == []

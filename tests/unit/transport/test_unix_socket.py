@@ -60,10 +60,10 @@ def test_a_stream_is_read_as_it_arrives(path: Path, listener: socket.socket) -> 
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     answering(listener, head + b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
     stream = NativeTransport(from_unix_socket(str(path))).stream("/a")
-    found = b""
+    received = b""
     while piece := stream.read():
-        found += piece
-    assert found == b"onetwo"
+        received += piece
+    assert received == b"onetwo"
     stream.close()
 
 

@@ -23,11 +23,11 @@ def test_each_verdict_is_shown_with_its_facts(verdict: Verdict) -> None:
         object=None,
     )
     page = key_page("naming/names", "default/a", status, "2026-11-23T15:00:09.000Z")
-    shown = {section.name: [parse(row.html).text for row in section.rows] for section in page.sections}
-    assert shown["verdict"] == [f"{verdict}, since 2026-11-23 15:00:00, due in 41 s, position 7"]
-    assert shown["facts"][:2] == status.facts
-    assert shown["facts"][2] == "As of 2026-11-23 15:00:09. All times are UTC."
-    assert (shown["runs"], shown["last-writes"]) == (["none"], ["none"])
+    texts = {section.name: [parse(row.html).text for row in section.rows] for section in page.sections}
+    assert texts["verdict"] == [f"{verdict}, since 2026-11-23 15:00:00, due in 41 s, position 7"]
+    assert texts["facts"][:2] == status.facts
+    assert texts["facts"][2] == "As of 2026-11-23 15:00:09. All times are UTC."
+    assert (texts["runs"], texts["last-writes"]) == (["none"], ["none"])
     assert [name for name, _ in page.trail] == ["Host", "Plugin naming", "Controller naming/names"]
     later = key_page("naming/names", "default/a", status, "2026-11-23T15:00:10.000Z")
     changed = [

@@ -15,7 +15,7 @@ def points(drawn: str) -> list[list[tuple[int, int]]]:
     """Return the lines of a path as lists of points, as a browser draws them."""
     lines: list[list[tuple[int, int]]] = []
     for command, numbers in re.findall(r"([Mlh])([^Mlh]*)", drawn):
-        values = [int(one) for one in re.findall(r"-?\d+", numbers)]
+        values = [int(number) for number in re.findall(r"-?\d+", numbers)]
         if command == "M":
             lines.append([(values[0], values[1])])
             continue
@@ -42,24 +42,24 @@ def points(drawn: str) -> list[list[tuple[int, int]]]:
 def test_a_line_has_each_sample_and_gaps_are_not_joined(values: Sequence[float | None]) -> None:
     top = max((value for value in values if value is not None), default=0.0)
     drawn = points(path(values, top, HEIGHT))
-    found = {x: y for line in drawn for x, y in line}
+    by_x = {x: y for line in drawn for x, y in line}
     expected = {at: value for at, value in enumerate(values) if value is not None}
-    assert found.keys() == expected.keys()
+    assert by_x.keys() == expected.keys()
     for at, value in expected.items():
-        assert found[at] == HEIGHT - 1 - round(value * (HEIGHT - 2) / top if top else 0)
+        assert by_x[at] == HEIGHT - 1 - round(value * (HEIGHT - 2) / top if top else 0)
     starts = [at for at in expected if at - 1 not in expected]
     assert [line[0][0] for line in drawn] == starts
-    assert all(1 <= y <= HEIGHT - 1 for y in found.values())
+    assert all(1 <= y <= HEIGHT - 1 for y in by_x.values())
 
 
 @pytest.mark.behaviour("operations/OP68")
 def test_a_plot_says_what_it_shows_and_is_empty_without_samples() -> None:
     series = [None] * 718 + [2.0, 1.0]
-    made = figure("plot", "Runs per second", [Line("", series)], rate, 3600).html
-    assert 'viewBox="0 0 720 100"' in made
-    assert 'aria-label="Runs per second: now 1.0; highest 2.0"' in made
-    assert 'd="M718 1h0l1 49"' in made
-    assert "60 min ago" in made
+    html = figure("plot", "Runs per second", [Line("", series)], rate, 3600).html
+    assert 'viewBox="0 0 720 100"' in html
+    assert 'aria-label="Runs per second: now 1.0; highest 2.0"' in html
+    assert 'd="M718 1h0l1 49"' in html
+    assert "60 min ago" in html
     empty = figure("plot", "Runs per second", [Line("", [None] * 720)], rate, 3600).html
     assert "no samples yet" in empty
     assert 'd=""' in empty
