@@ -106,7 +106,7 @@ def test_typed_create_read_change_and_delete_of_every_kind(compare: Comparison, 
             k = Calls(server, client, kind)
             body = body_of(kind.group, kind.kind, f"typed-{serial}", server.namespace, serial)
             name = body["metadata"]["name"]
-            obj = k("create", body=body)
+            answer = k("create", body=body)
             k("create", body=body)
             k("read", name)
             k("patch", name, {"metadata": {"labels": {"patched": "yes"}}})
@@ -117,7 +117,7 @@ def test_typed_create_read_change_and_delete_of_every_kind(compare: Comparison, 
                 obj = getattr(k.api, f"read{k.name}")(name, *k.namespace)
                 body["metadata"]["resourceVersion"] = obj.metadata.resource_version
             if kind.kind == "Pod":
-                body = {**obj, "metadata": body["metadata"]}
+                body = {**answer, "metadata": body["metadata"]}
             k("replace", name, body)
             if kind.has_status:
                 k("read", name, part="_status")
