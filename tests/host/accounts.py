@@ -39,6 +39,6 @@ class Account:
         self.kubeconfig.write_text(yaml.safe_dump(config))
 
     def grant(self, manifests: list[dict[str, Any]]) -> None:
-        for one in manifests:
-            if one["apiVersion"].startswith("rbac.") or one["kind"] == "CustomResourceDefinition":
-                self.client.apply(one)
+        for manifest in manifests:
+            if manifest["apiVersion"].startswith("rbac.") or manifest["kind"] == "CustomResourceDefinition":
+                self.client.apply(manifest)

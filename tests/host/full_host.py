@@ -193,7 +193,9 @@ class FullHost:
     def values(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         """Return the value of each series."""
         return {
-            (one.name, frozenset(one.labels.items())): one.value for metric in self.families() for one in metric.samples
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for metric in self.families()
+            for sample in metric.samples
         }
 
     def series(self) -> set[tuple[str, frozenset[tuple[str, str]]]]:
@@ -207,7 +209,7 @@ class FullHost:
 
 def labels_of(series: Iterable[tuple[str, frozenset[tuple[str, str]]]]) -> dict[str, list[dict[str, str]]]:
     """Return the labels of series by their name."""
-    found: dict[str, list[dict[str, str]]] = {}
+    labels_by_name: dict[str, list[dict[str, str]]] = {}
     for name, labels in series:
-        found.setdefault(name, []).append(dict(labels))
-    return found
+        labels_by_name.setdefault(name, []).append(dict(labels))
+    return labels_by_name

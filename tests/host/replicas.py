@@ -105,8 +105,8 @@ class Replicas:
 
     def lease(self, name: str = "ctrlhost") -> dict[str, Any]:
         lease = self.client.find(API_VERSION, "Lease", name, self.namespace)
-        found: dict[str, Any] = lease["spec"] if lease else {}
-        return found
+        spec: dict[str, Any] = lease["spec"] if lease else {}
+        return spec
 
     def holder(self, name: str = "ctrlhost") -> str:
         return str(self.lease(name).get("holderIdentity", "")).partition("_")[0]
@@ -120,8 +120,8 @@ class Replicas:
         for writer in ("controller", "task"):
             eventually(
                 lambda writer=writer: any(
-                    one.at > since and one.name == f"{plugin}-{writer}" and one.body["data"]["by"] == name
-                    for one in self.writes()
+                    write.at > since and write.name == f"{plugin}-{writer}" and write.body["data"]["by"] == name
+                    for write in self.writes()
                 ),
                 LIMIT,
                 f"{name} writes {plugin}-{writer}",
@@ -132,16 +132,16 @@ class Replicas:
     def writes(self) -> list[AuditedWrite]:
         """Return the replicas' writes to ConfigMaps."""
         audited = self._control_plane.audited_writes(self.namespace)
-        return [one for one in audited if one.resource == "configmaps" and "data" in one.body]
+        return [write for write in audited if write.resource == "configmaps" and "data" in write.body]
 
     def terms(self, name: str = "ctrlhost") -> list[tuple[float, str]]:
         """Return time and holder of every accepted write of a Lease."""
-        found = []
-        for one in self._control_plane.audited_writes(self.namespace):
-            spec, given = one.body.get("spec"), one.body.get("metadata", {}).get("name")
-            if one.resource == "leases" and one.code < 300 and spec is not None and name in (one.name, given):
-                found.append((one.at, str(spec.get("holderIdentity", "")).partition("_")[0]))
-        return found
+        changes = []
+        for write in self._control_plane.audited_writes(self.namespace):
+            spec, generated = write.body.get("spec"), write.body.get("metadata", {}).get("name")
+            if write.resource == "leases" and write.code < 300 and spec is not None and name in (write.name, generated):
+                changes.append((write.at, str(spec.get("holderIdentity", "")).partition("_")[0]))
+        return changes
 
     def acquired(self, name: str, since: float) -> float:
         """Return when this replica first took the Lease after `since`."""
@@ -172,18 +172,18 @@ class Replicas:
         must have refused it. The leader sees a `manual_holder` of the Lease a moment later.
         """
         terms, late = self.terms(lease), []
-        for one in self.writes():
-            if not one.name.startswith(f"{plugin}-"):
+        for write in self.writes():
+            if not write.name.startswith(f"{plugin}-"):
                 continue
-            by = one.body["data"]["by"]
-            renewals = [at for at, holder in terms if holder == by and at <= one.at]
-            assert renewals, f"{by} wrote without a term as leader: {one}"
-            since, holder = [term for term in terms if term[0] <= one.at][-1]
-            if holder == manual_holder and one.at <= since + ON_THE_WAY:
+            by = write.body["data"]["by"]
+            renewals = [at for at, holder in terms if holder == by and at <= write.at]
+            assert renewals, f"{by} wrote without a term as leader: {write}"
+            since, holder = [term for term in terms if term[0] <= write.at][-1]
+            if holder == manual_holder and write.at <= since + ON_THE_WAY:
                 continue
-            if one.at <= renewals[-1] + times.renew_deadline + ON_THE_WAY and (holder == by or one.code == 409):
+            if write.at <= renewals[-1] + times.renew_deadline + ON_THE_WAY and (holder == by or write.code == 409):
                 continue
-            assert by in paused, f"{by} wrote {one.at - renewals[-1]:.3f} s after its last renewal: {one}"
-            assert one.code == 409, f"a late write of {by} took effect: {one}"
-            late.append(one)
+            assert by in paused, f"{by} wrote {write.at - renewals[-1]:.3f} s after its last renewal: {write}"
+            assert write.code == 409, f"a late write of {by} took effect: {write}"
+            late.append(write)
         assert len(late) <= 2, late

@@ -82,16 +82,16 @@ class Terminal:
     def wait_for(self, *texts: str, without: Sequence[str] = ()) -> list[str]:
         """Wait until the screen has each of `texts` and none of `without`; return its lines."""
 
-        def shown() -> list[str]:
+        def lines_with() -> list[str]:
             text = self.text
-            found = all(one in text for one in texts) and not any(one in text for one in without)
-            return text.rstrip("\n").split("\n") if found else []
+            complete = all(part in text for part in texts) and not any(part in text for part in without)
+            return text.rstrip("\n").split("\n") if complete else []
 
         try:
-            found: list[str] = eventually(shown, 60, pause=0.05)
+            lines: list[str] = eventually(lines_with, 60, pause=0.05)
         except AssertionError:
             raise AssertionError(f"the terminal has no {texts}, or one of {without}:\n{self.text}") from None
-        return found
+        return lines
 
     def line(self, begin: str) -> str:
         """Return the line that begins so."""

@@ -65,11 +65,11 @@ class Operator:
 @pytest.fixture(scope="module")
 def operator() -> Iterator[Operator]:
     # Paths of pytest can be longer than the address of a socket.
-    with TemporaryDirectory(prefix="acts-") as made:
-        site = Path(made) / "site"
+    with TemporaryDirectory(prefix="acts-") as folder:
+        site = Path(folder) / "site"
         site.mkdir()
-        (Path(made) / "settings.toml").write_text(SETTINGS)
-        yield Operator(Path(made), site)
+        (Path(folder) / "settings.toml").write_text(SETTINGS)
+        yield Operator(Path(folder), site)
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +106,18 @@ def test_pause_and_resume_say_what_they_did(operator: Operator, acting: Acting) 
     assert whole.stderr == f"hint: to pause for good, set paused = true in {sections}\n"
     answer = json.loads(operator.done("resume", "inside/c", "--output=json"))
     assert answer == {"controllers": ["inside/c"], "changed": True, "running": 0, "queued": 0}
-    shown = operator.done("top", "--once")
-    states = {line.split()[0]: line.split()[10] for line in shown.splitlines() if line.startswith("inside/")}
+    table = operator.done("top", "--once")
+    states = {line.split()[0]: line.split()[10] for line in table.splitlines() if line.startswith("inside/")}
     assert states == {"inside/a": "paused", "inside/b": "paused", "inside/c": "ok", "inside/free": "paused"}
-    assert shown.count("paused by uid ") == 3
+    assert table.count("paused by uid ") == 3
     gate.touch()
     acting.host.line("ended inside/b default/long")
     assert acting.runs("inside/b", "default/late") == 0
     explained = operator.done("explain-key", "inside/b", "default/late")
     assert "  verdict    paused: controller inside/b was paused by uid " in explained
-    found = json.loads(operator.done("explain-key", "inside/b", "default/late", "--output=json"))
-    assert found["verdict"] == "paused"
-    assert f"  verdict    paused: {found['facts'][0]}" in explained
+    verdict = json.loads(operator.done("explain-key", "inside/b", "default/late", "--output=json"))
+    assert verdict["verdict"] == "paused"
+    assert f"  verdict    paused: {verdict['facts'][0]}" in explained
     assert operator.done("resume", "inside") == "resumed inside (4 controllers, 1 key queued)\n"
     acting.ran("inside/b", "default/late")
     assert operator.done("resume", "inside") == "inside is not paused (4 controllers, 0 keys queued)\n"
@@ -147,7 +147,7 @@ def test_enqueue_ends_a_back_off_and_warns_of_what_is_not_cached(operator: Opera
     every = operator.run("enqueue", "inside/a", "--all")
     assert every.stdout == "queued 1 key of inside/a\n"
     assert "warning: inside/a is paused by uid " in every.stderr
-    assert [one["priority"] for one in page_of(acting.host, "inside/a")["items"]] == [-100]
+    assert [item["priority"] for item in page_of(acting.host, "inside/a")["items"]] == [-100]
     operator.done("enqueue", "inside/a", "--all", "--priority=7")
     (line,) = operator.done("queue", "inside/a", "--part=queued").splitlines()[1:]
     assert line.split()[:3] == ["default/broken", "queued", "7"]
@@ -165,8 +165,8 @@ def test_a_log_level_changes_for_a_while(operator: Operator, acting: Acting) -> 
         "inside logs at info, until a restart (was debug)\n"
     )
     assert operator.done("log-level", "warning", "--for=1ms").startswith("the host logs at warning, until 20")
-    found = json.loads(operator.done("log-level", "ctrlhost.client", "info", "--output=json"))
-    assert (found["target"], found["level"]) == ("ctrlhost.client", "info")
+    level = json.loads(operator.done("log-level", "ctrlhost.client", "info", "--output=json"))
+    assert (level["target"], level["level"]) == ("ctrlhost.client", "info")
 
 
 @pytest.mark.parametrize(
@@ -221,11 +221,11 @@ def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sand
             assert hint.endswith(" leads: ask that replica")
         explained = operator.done("explain-key", at_second, "inside/c", "default/known")
         assert "  verdict    standby: first_" in explained
-        found = json.loads(operator.done("explain-key", at_second, "inside/c", "default/known", "--output=json"))
-        assert found["verdict"] == "standby"
-        assert f"  verdict    standby: {found['facts'][0]}" in explained
-        shown = operator.done("top", "--once", at_second)
-        assert "  standby of first_" in shown.splitlines()[0]
+        verdict = json.loads(operator.done("explain-key", at_second, "inside/c", "default/known", "--output=json"))
+        assert verdict["verdict"] == "standby"
+        assert f"  verdict    standby: {verdict['facts'][0]}" in explained
+        table = operator.done("top", "--once", at_second)
+        assert "  standby of first_" in table.splitlines()[0]
         assert "  leads " in operator.done("top", "--once", at_first).splitlines()[0]
 
         third, at_third = start("third")
@@ -245,14 +245,14 @@ def test_a_standby_refuses_and_a_host_without_admin_too(operator: Operator, sand
         # The pause is one of this replica, as the output says: the next leader is not paused.
         said = operator.done("pause", at_first, "inside")
         assert said.endswith("; until `ctrlhost resume inside` or a restart of this replica\n")
-        assert all(one["paused"] for one in status_of(first.host)["controllers"])
+        assert all(controller["paused"] for controller in status_of(first.host)["controllers"])
         first.create("c", "after")
         eventually(lambda: page_of(first.host, "inside/c")["total"] == 1)
         first.host.end()
         client.patch("coordination.k8s.io/v1", "Lease", "ctrlhost", "default", {"spec": {"holderIdentity": ""}})
 
         def leads() -> bool:
-            return any(one.runs("inside/c", "default/after") for one in (second, third))
+            return any(replica.runs("inside/c", "default/after") for replica in (second, third))
 
         eventually(leads, 60)
-        assert not any(one["paused"] for one in status_of(second.host)["controllers"])
+        assert not any(controller["paused"] for controller in status_of(second.host)["controllers"])

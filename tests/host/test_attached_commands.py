@@ -141,15 +141,15 @@ def attached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attached]:
         settings.write_text(SETTINGS)
         arguments = ("--sandbox", "--plugins=busy,waits", f"--config={settings}")
         host = stack.enter_context(HostProcess(*arguments, environment=environment))
-        found = Attached(host, environment)
+        operator = Attached(host, environment)
         host.line("plugin busy running")
-        eventually(lambda: len(found.get("/queues/busy/names?part=failing")["items"]) == 4)
+        eventually(lambda: len(operator.get("/queues/busy/names?part=failing")["items"]) == 4)
         # A worker may take several keys at once, which are then all in work.
-        eventually(lambda: found.get("/queues/busy/keys?part=delayed")["total"] == 1)
-        eventually(lambda: found.get("/queues/busy/keys?part=processing")["total"] == 0)
+        eventually(lambda: operator.get("/queues/busy/keys?part=delayed")["total"] == 1)
+        eventually(lambda: operator.get("/queues/busy/keys?part=processing")["total"] == 0)
         go(host)
-        eventually(lambda: found.get("/queues/busy/keys?part=queued")["total"] == 5)
-        yield found
+        eventually(lambda: operator.get("/queues/busy/keys?part=queued")["total"] == 5)
+        yield operator
 
 
 @behaviour("operations/OP83")
@@ -184,7 +184,7 @@ def test_failing_keys_have_the_last_error(attached: Attached) -> None:
     heading, *lines = done.stdout.splitlines()
     assert heading.split() == ["KEY", "FAILURES", "NEXT", "RETRY", "LAST", "ERROR", "RECONCILE"]
     assert len(lines) == 4
-    failing = {one["key"]: one for one in attached.get("/status")["failing"]}
+    failing = {entry["key"]: entry for entry in attached.get("/status")["failing"]}
     for line in lines:
         key, failures, retry, error = line.split(None, 3)
         assert failures == "1"
@@ -200,15 +200,15 @@ def test_the_informers_and_one_of_them(attached: Attached) -> None:
     assert rows[0] == ["ID", "OBJECTS", "BYTES", "LAST", "EVENT", "USERS", "PENDING", "STATE"]
     config_maps = next(row for row in rows if row[0] == "ConfigMap.v1")
     assert (config_maps[1], config_maps[4:]) == ("5", ["1", "0", "watching"])
-    one = attached.run("informers", "ConfigMap.v1").stdout.splitlines()
-    assert one[0] == "ConfigMap.v1"
-    facts = {line[:12].strip(): line[14:] for line in one[1:8]}
+    lines = attached.run("informers", "ConfigMap.v1").stdout.splitlines()
+    assert lines[0] == "ConfigMap.v1"
+    facts = {line[:12].strip(): line[14:] for line in lines[1:8]}
     assert list(facts) == ["resource", "selection", "state", "objects", "last event", "last byte", "watches"]
     assert facts["resource"] == "configmaps (v1)"
     assert facts["selection"] == "all objects"
-    assert one[-2].split() == ["USER", "CPU", "HANDLERS", "PENDING", "READS"]
-    assert one[-1].split()[0] == "busy/names"
-    assert one[-1].endswith("whole objects")
+    assert lines[-2].split() == ["USER", "CPU", "HANDLERS", "PENDING", "READS"]
+    assert lines[-1].split()[0] == "busy/names"
+    assert lines[-1].endswith("whole objects")
 
 
 @behaviour("operations/OP63")
@@ -225,8 +225,8 @@ def test_a_key_is_explained(attached: Attached) -> None:
     assert lines[2].strip().startswith(r"last error: ValueError: <script> \x1b[31m{{ second line (test_busy.py:")
     assert lines[3].startswith("  since      ")
     # The host computes it anew from an age.
-    printed, asked = (datetime.fromisoformat(one) for one in (lines[3].split()[1], answer["since"]))
-    assert abs(printed - asked) < timedelta(seconds=1)
+    printed, since = (datetime.fromisoformat(moment) for moment in (lines[3].split()[1], answer["since"]))
+    assert abs(printed - since) < timedelta(seconds=1)
     run = answer["reconciles"][0]
     assert lines[4].startswith(f"  last runs  {run['time'][11:19]}, ")
     assert lines[4].endswith(f"({run['reconcile_id']})")
@@ -267,10 +267,10 @@ def test_each_verdict_is_printed_with_its_facts(attached: Attached, controller: 
         *(line.strip() for line in rest[: len(answer["facts"]) - 1]),
     ]
     # Durations go on between the two looks.
-    assert [still(one) for one in facts] == [still(visible(one)) for one in answer["facts"]]
-    found = json.loads(attached.run("explain-key", controller, key, "--output=json").stdout)
-    assert (found["verdict"], found.keys()) == (verdict, answer.keys())
-    assert [still(one) for one in found["facts"]] == [still(one) for one in answer["facts"]]
+    assert [still(fact) for fact in facts] == [still(visible(fact)) for fact in answer["facts"]]
+    document = json.loads(attached.run("explain-key", controller, key, "--output=json").stdout)
+    assert (document["verdict"], document.keys()) == (verdict, answer.keys())
+    assert [still(fact) for fact in document["facts"]] == [still(fact) for fact in answer["facts"]]
 
 
 def still(fact: str) -> str:
@@ -282,8 +282,8 @@ def still(fact: str) -> str:
 @behaviour("authoring/AK6")
 def test_a_host_that_stops_is_the_first_reason(attached: Attached) -> None:
     with HostProcess("--sandbox", "--plugins=busy", environment=attached.environment) as other:
-        found = other.line("local socket at ")["msg"].removeprefix("local socket at ")
-        command = ("explain-key", f"--socket={found}", "busy/keys", "long")
+        socket = other.line("local socket at ")["msg"].removeprefix("local socket at ")
+        command = ("explain-key", f"--socket={socket}", "busy/keys", "long")
         other.line("plugin busy running")
         go(other)
         eventually(lambda: "  verdict    processing: " in attached.run(*command).stdout)
@@ -328,22 +328,22 @@ def test_json_is_the_answer_of_the_api(
     target = f"--socket={attached.socket}" if at == "socket" else f"--url=http://{attached.host.address}"
     done = attached.run(*arguments, target, "--output=json")
     assert (done.returncode, done.stderr) == (0, "")
-    found, asked = json.loads(done.stdout), attached.get(path)
+    printed, answer = json.loads(done.stdout), attached.get(path)
     definitions = SCHEMA if schema == "Status" else {"$ref": f"#/$defs/{schema}"}
-    assert not problems(found, definitions, SCHEMA)
+    assert not problems(printed, definitions, SCHEMA)
     # As the API writes it, not as this command would.
-    assert done.stdout == json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    assert done.stdout == json.dumps(printed, separators=(",", ":"), ensure_ascii=False)
     if schema == "InformerRow":
-        asked = next(one for one in asked["informers"] if one["id"] == "ConfigMap.v1")
-    assert shape(found) == shape(asked)
+        answer = next(informer for informer in answer["informers"] if informer["id"] == "ConfigMap.v1")
+    assert shape(printed) == shape(answer)
 
 
 def shape(value: Any) -> Any:
     """Return a value without its numbers and times."""
     if isinstance(value, dict):
-        return {key: shape(one) for key, one in value.items()}
+        return {key: shape(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [shape(one) for one in value[:1]]
+        return [shape(item) for item in value[:1]]
     changes = isinstance(value, (int, float)) or value is None or value[:3] in ("202", "run")
     return None if changes else value
 
@@ -439,7 +439,7 @@ def test_each_command_that_attaches_is_tested_without_a_host() -> None:
 @behaviour("operations/OP90")
 def test_with_two_hosts_a_command_needs_a_target(attached: Attached) -> None:
     with HostProcess("--sandbox", "--plugins=busy", environment=attached.environment) as other:
-        found = other.line("local socket at ")["msg"].removeprefix("local socket at ")
+        socket = other.line("local socket at ")["msg"].removeprefix("local socket at ")
         for arguments in (READING | ACTING).values():
             if arguments[0] == "plugins":
                 continue
@@ -448,7 +448,7 @@ def test_with_two_hosts_a_command_needs_a_target(attached: Attached) -> None:
             first, _, second = done.stderr.splitlines()
             assert first.startswith("error: 2 hosts of this user run: ")
             assert str(attached.socket) in first
-            assert found in first
+            assert socket in first
             assert second == "hint: choose one with `--socket PATH`"
-        assert attached.run("queue", f"--socket={found}").returncode == 0
+        assert attached.run("queue", f"--socket={socket}").returncode == 0
     assert attached.run("queue").returncode == 0

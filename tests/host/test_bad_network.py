@@ -36,5 +36,5 @@ def test_a_network_outage_is_survived(ctrlhost_host, faults, sandbox):
 def test_the_page_shows_these_tests() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     begin = source.index("def test_everyone_is_greeted_in_a_storm")
-    shown = source[begin : source.index("\n\n\ndef test_the_page_shows")]
-    assert shown in PAGE.read_text(encoding="utf-8")
+    text = source[begin : source.index("\n\n\ndef test_the_page_shows")]
+    assert text in PAGE.read_text(encoding="utf-8")

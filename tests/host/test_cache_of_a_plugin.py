@@ -151,9 +151,9 @@ def test_a_list_filters_by_namespace_and_labels_and_its_objects_have_a_kind(clus
     assert names(lister.list("one")) == ["blue-one", "red-one"]
     assert names(lister.list(label_selector="color in (red)")) == ["red-one", "red-two"]
     assert names(lister.list("two", "color!=red")) == ["blue-two"]
-    (found,) = lister.list("two", "color=red")
-    assert (found.api_version, found.kind) == ("v1", "ConfigMap")
-    assert found.to_dict()["kind"] == "ConfigMap"
+    (obj,) = lister.list("two", "color=red")
+    assert (obj.api_version, obj.kind) == ("v1", "ConfigMap")
+    assert obj.to_dict()["kind"] == "ConfigMap"
 
 
 @pytest.mark.behaviour("informers/CR6")
@@ -219,15 +219,15 @@ def test_an_unused_informer_stops_and_a_new_one_lists_again(cluster: Cluster) ->
 
 @pytest.mark.behaviour("informers/CR9")
 def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctrlhost_host) -> None:
-    found: dict[str, list[str]] = {}
+    by_color: dict[str, list[str]] = {}
 
     def look(ctx: Any, request: Any) -> None:
         maps, spaces = ctx.lister("v1", "ConfigMap"), ctx.lister("v1", "Namespace")
         for value in ("red", "blue"):
-            found[value] = sorted(obj.name for obj in maps.by_index("color", value))
-        found["both"] = sorted(obj.name for obj in maps.by_index("both", "red/round"))
-        found["team"] = [obj.name for obj in spaces.by_index("team", "shop")]
-        found["again"] = sorted(obj.name for obj in maps.by_index("color", "red"))
+            by_color[value] = sorted(obj.name for obj in maps.by_index("color", value))
+        by_color["both"] = sorted(obj.name for obj in maps.by_index("both", "red/round"))
+        by_color["team"] = [obj.name for obj in spaces.by_index("team", "shop")]
+        by_color["again"] = sorted(obj.name for obj in maps.by_index("color", "red"))
 
     def both(obj: Object) -> list[str]:
         return [f"{obj['data'].get('color')}/{obj['data'].get('shape')}"]
@@ -249,7 +249,7 @@ def test_an_index_finds_by_one_field_by_several_and_for_cluster_scoped_kinds(ctr
     host.client.create(config_map("b", labels={"mine": "1"}, color="red", shape="flat"))
     host.client.create(config_map("c", labels={"mine": "1"}, color="blue", shape="round"))
     host.run_until_idle()
-    assert found == {"red": ["a", "b"], "blue": ["c"], "both": ["a"], "team": ["shop"], "again": ["a", "b"]}
+    assert by_color == {"red": ["a", "b"], "blue": ["c"], "both": ["a"], "team": ["shop"], "again": ["a", "b"]}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -271,7 +271,7 @@ def test_two_plugins_that_read_different_parts_share_one_informer(ctrlhost_host,
     host.client.create(config_map("ann", labels={"mine": "1"}, a="1"))
     host.run_until_idle()
     assert seen == {"whole": "1", "part": "1"}
-    assert len([one for one in host.host.factory.informers() if one.kind == "ConfigMap"]) == 1
+    assert len([informer for informer in host.host.factory.informers() if informer.kind == "ConfigMap"]) == 1
 
 
 def test_a_partial_object_cannot_be_written_back(ctrlhost_host) -> None:

@@ -107,7 +107,7 @@ def test_a_full_buffer_restarts_its_plugin_which_requests_everything_again(ctrlh
         supervision={"bad": {"restart_delay": "50ms"}},
     )
     monkeypatch.undo()
-    (runtime,) = [one for one in host.host.plugins if one.name == "bad"]
+    (runtime,) = [plugin for plugin in host.host.plugins if plugin.name == "bad"]
     hangs.set()
     for number in range(300):
         host.client.create(secret(f"s{number}"))
@@ -123,7 +123,7 @@ def test_a_full_buffer_restarts_its_plugin_which_requests_everything_again(ctrlh
     eventually(lambda: wanted <= set(seen.names()), what="each Secret is requested")
     eventually(lambda: wanted <= set(good.names()))
     eventually(lambda: runtime.state == "running")
-    assert [one.name for one in host.host.plugins if one.restarted] == ["bad"]
+    assert [plugin.name for plugin in host.host.plugins if plugin.restarted] == ["bad"]
 
 
 @behaviour("supervision/IN12")
@@ -152,7 +152,7 @@ def test_workers_start_after_the_map_was_called_for_the_whole_first_list(ctrlhos
     eventually(lambda: len(good.requests) >= count)
     eventually(lambda: len(mapped) >= count)
     assert not slow.requests
-    assert next(one for one in host.host.plugins if one.name == "slow").state == "syncing"
+    assert next(plugin for plugin in host.host.plugins if plugin.name == "slow").state == "syncing"
     proceed.set()
     eventually(lambda: slow.requests)
     assert first[0] >= count
@@ -161,7 +161,7 @@ def test_workers_start_after_the_map_was_called_for_the_whole_first_list(ctrlhos
 @behaviour("supervision/IN14")
 def test_a_reconcile_that_reads_an_index_that_hangs_is_retried(ctrlhost_host, proceed) -> None:
     stale: list[str] = []
-    found: list[int] = []
+    counts: list[int] = []
 
     def values(obj: Any) -> list[str]:
         assert obj.name != "hang" or proceed.wait(60)
@@ -171,7 +171,7 @@ def test_a_reconcile_that_reads_an_index_that_hangs_is_retried(ctrlhost_host, pr
         lister = ctx.lister("v1", "Secret")
         assert len(lister.by_index("path", request.name)) == 1
         try:
-            found.append(len(lister.by_index("slow", request.name)))
+            counts.append(len(lister.by_index("slow", request.name)))
         except ctrlhost.Stale:
             stale.append(request.name)
             raise
@@ -191,9 +191,9 @@ def test_a_reconcile_that_reads_an_index_that_hangs_is_retried(ctrlhost_host, pr
     host.client.create(secret("hang"))
     eventually(lambda: seen == [("hang", 1)])
     eventually(lambda: stale)
-    assert not found
+    assert not counts
     proceed.set()
-    eventually(lambda: found == [1])
+    eventually(lambda: counts == [1])
 
 
 @behaviour("supervision/IN16")
@@ -209,9 +209,9 @@ def test_a_transform_of_a_plugin_belongs_to_it_alone(ctrlhost_host, proceed) -> 
         plugin_of(lambda plugin: plugin.add_controller("c", good, For("v1", "Secret")), "good"),
         supervision={"bad": {"deadlines": {"callback": "50ms"}, "restart_limit": 0}},
     )
-    assert len([one for one in host.host.factory.informers() if one.kind == "Secret"]) == 2
+    assert len([informer for informer in host.host.factory.informers() if informer.kind == "Secret"]) == 2
     host.client.create(secret("hang"))
-    (bad,) = [one for one in host.host.plugins if one.name == "bad"]
+    (bad,) = [plugin for plugin in host.host.plugins if plugin.name == "bad"]
     eventually(lambda: bad.failed)
     assert "transform of default/hang" in bad.reason
     host.client.create(secret("later"))

@@ -38,12 +38,12 @@ def raises(_plugin: ctrlhost.PluginContext) -> None:
 
 def holders(host: Any, name: str) -> set[str]:
     """Return who held a Lease at any time."""
-    found = set()
-    for one in host.sandbox.audit:
-        if one.resource == "leases" and one.code < 300 and name.encode() in one.body:
-            _, _, rest = one.body.partition(b'"holderIdentity":"')
-            found.add(rest.partition(b'"')[0].decode())
-    return found
+    identities = set()
+    for record in host.sandbox.audit:
+        if record.resource == "leases" and record.code < 300 and name.encode() in record.body:
+            _, _, rest = record.body.partition(b'"holderIdentity":"')
+            identities.add(rest.partition(b'"')[0].decode())
+    return identities
 
 
 @behaviour("supervision/LD1")
@@ -177,18 +177,22 @@ def test_a_shared_lease_is_led_from_a_replica_where_one_of_its_plugins_has_faile
 
 @behaviour("supervision/LD6")
 def test_a_shared_lease_is_released_when_all_of_its_plugins_have_failed(sandbox, ctrlhost_host) -> None:
-    one, two, works = Recorder(), Recorder(), Recorder()
+    shared, other, works = Recorder(), Recorder(), Recorder()
     first = ctrlhost_host(
-        plugin_of(one.setup, "one"), plugin_of(two.setup, "two"), sandbox=sandbox, supervision=FINAL, leader_elect=True
+        plugin_of(shared.setup, "one"),
+        plugin_of(other.setup, "two"),
+        sandbox=sandbox,
+        supervision=FINAL,
+        leader_elect=True,
     )
-    eventually(lambda: one.plugin.term == 1, LIMIT)
+    eventually(lambda: shared.plugin.term == 1, LIMIT)
     second = ctrlhost_host(plugin_of(works.setup, "one"), sandbox=sandbox, clock=ManualClock(), leader_elect=True)
     identity = first.host.leadership.identity
     eventually(lambda: works.plugin.leader == identity, LIMIT)
     first.host.plugins[0].entries.fail("broken for good")
     eventually(lambda: first.host.plugins[0].attempt.drain(LIMIT))
     # The other plugin still leads.
-    assert two.plugin.term == 1
+    assert other.plugin.term == 1
     assert lease(second.client)["holderIdentity"] == identity
     first.host.plugins[1].entries.fail("broken for good")
     eventually(lambda: works.plugin.term == 1, LIMIT)

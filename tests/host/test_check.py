@@ -117,11 +117,11 @@ def test_a_plugin_without_a_finding(ctrlhost: Run, distributions: Distributions,
         "ok widgets kind: ConfigMap (v1) is served",
         "ok widgets right: rights: 9",
     ]
-    found = json.loads(ctrlhost(*arguments, "--output=json").stdout)
-    assert {one["level"] for one in found} == {"ok"}
-    assert [f"{one['level']} {one['plugin']} {one['check']}: {one['text']}" for one in found] == (
-        result.stdout.splitlines()
-    )
+    findings = json.loads(ctrlhost(*arguments, "--output=json").stdout)
+    assert {finding["level"] for finding in findings} == {"ok"}
+    assert [
+        f"{finding['level']} {finding['plugin']} {finding['check']}: {finding['text']}" for finding in findings
+    ] == (result.stdout.splitlines())
 
 
 @behaviour("authoring/AK2")
@@ -272,15 +272,15 @@ def test_settings_and_declarations_are_checked_without_a_server(
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert result.returncode == 1
-    found = lines(result, "error")
-    assert found[0].startswith("error host settings: host.listn: unknown setting (in --set host.listn)")
+    errors = lines(result, "error")
+    assert errors[0].startswith("error host settings: host.listn: unknown setting (in --set host.listn)")
     place = f"{distributions.folder / 'test_declared.py'}:10"
     takes = "takes (ctx), but is called with (ctx, obj)"
-    assert f"error declared declaration: {place}: reconcile: {takes}" in found
-    assert "error declared settings: plugins.declared.sizes: unknown setting (in --set declared.sizes)" in found
-    assert any(line.startswith("error hooks settings: plugins.hooks.size: ") for line in found)
-    assert any(line.startswith("error hooks declaration: ") and "`Owns` needs a `For`" in line for line in found)
-    assert len(found) == 5
+    assert f"error declared declaration: {place}: reconcile: {takes}" in errors
+    assert "error declared settings: plugins.declared.sizes: unknown setting (in --set declared.sizes)" in errors
+    assert any(line.startswith("error hooks settings: plugins.hooks.size: ") for line in errors)
+    assert any(line.startswith("error hooks declaration: ") and "`Owns` needs a `For`" in line for line in errors)
+    assert len(errors) == 5
     assert "hint: did you mean `size`?" in result.stderr
     assert "hint: write it as `def reconcile(ctx, obj)`" in result.stderr
     assert "Traceback" not in result.stderr

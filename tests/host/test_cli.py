@@ -75,8 +75,8 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
         "manifests", "--plugins=greeter,widgets", "--image=example.com/host:1", "--set=host.drain_timeout=50s"
     )
     assert result.returncode == 0, result.stderr
-    made = list(yaml.safe_load_all(result.stdout))
-    assert [one["kind"] for one in made] == [
+    manifests = list(yaml.safe_load_all(result.stdout))
+    assert [manifest["kind"] for manifest in manifests] == [
         "Namespace",
         "CustomResourceDefinition",
         "ServiceAccount",
@@ -88,9 +88,9 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
         "NetworkPolicy",
         "Deployment",
     ]
-    by_kind = {one["kind"]: one for one in made}
+    by_kind = {manifest["kind"]: manifest for manifest in manifests}
     crds = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"]}
-    assert made[3]["rules"] == [
+    assert manifests[3]["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "watch"]},
         {**crds, "verbs": ["list", "watch"]},
         {**crds, "verbs": ["get"], "resourceNames": ["widgets.host.test"]},
@@ -115,7 +115,7 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
 def test_a_host_limited_to_namespaces_needs_roles_only_there(ctrlhost, distributions):
     distributions.add("greeter", GREETER)
     result = ctrlhost("manifests", "--plugins=greeter", "-n", "one,two", "--image=host:1")
-    roles = [one for one in yaml.safe_load_all(result.stdout) if one["kind"] == "Role"]
+    roles = [manifest for manifest in yaml.safe_load_all(result.stdout) if manifest["kind"] == "Role"]
     assert [role["metadata"]["namespace"] for role in roles] == ["one", "two"]
 
 
@@ -123,12 +123,12 @@ def test_manifests_contain_the_settings_file(ctrlhost, distributions, tmp_path):
     distributions.add("greeter", GREETER)
     file = tmp_path / "settings.toml"
     file.write_text("[host]\nplugins = ['greeter']\nlisten = '127.0.0.1:9000'\n")
-    made = {
-        one["kind"]: one
-        for one in yaml.safe_load_all(ctrlhost("manifests", f"--config={file}", "--image=host:1").stdout)
+    manifests = {
+        manifest["kind"]: manifest
+        for manifest in yaml.safe_load_all(ctrlhost("manifests", f"--config={file}", "--image=host:1").stdout)
     }
-    assert made["ConfigMap"]["data"] == {"ctrlhost.toml": file.read_text()}
-    (container,) = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert manifests["ConfigMap"]["data"] == {"ctrlhost.toml": file.read_text()}
+    (container,) = manifests["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "--config=/etc/ctrlhost/ctrlhost.toml" in container["args"]
     assert {"name": "status", "containerPort": 9000, "protocol": "TCP"} in container["ports"]
     assert not [argument for argument in container["args"] if argument.startswith("--set=host.listen=")]

@@ -58,9 +58,9 @@ def test_a_plugin_beyond_its_budget_waits_and_others_do_not(ctrlhost_host) -> No
     writing = [Background(write, number) for number in range(100)]
     for number in range(100):
         good.plugin.client.create(secret(f"good-{number}"), timeout=0.5)
-    outcomes = [one.result() for one in writing]
+    outcomes = [future.result() for future in writing]
     assert set(outcomes) - {"late"} == {"sent", "no turn"}
-    moments = [one.monotonic for one in written(host) if one.name.startswith("bad-")]
+    moments = [record.monotonic for record in written(host) if record.name.startswith("bad-")]
     assert len(moments) <= 100 - outcomes.count("no turn")
     # Twice the rate at once, and then the rate.
     assert len(moments) <= 2 * QPS + QPS * (max(moments) - began) + 1

@@ -60,13 +60,13 @@ def test_commands_attach_inside_the_generated_pod(
 ) -> None:
     distributions.add("seen", PLUGIN)
     documents = yaml.safe_load_all(ctrlhost("manifests", "--plugins=seen", "--image=none").stdout)
-    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    (deployment,) = (document for document in documents if document["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert {"name": "run", "mountPath": "/run/ctrlhost"} in container["volumeMounts"]
-    variables = {one["name"]: one["value"] for one in container["env"]}
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
     # Ports that are free here.
-    arguments = [re.sub(r":\d+$", ":0", one) for one in container["args"][1:]]
+    arguments = [re.sub(r":\d+$", ":0", argument) for argument in container["args"][1:]]
     environment = {
         "PYTHONPATH": f"{distributions.folder}{os.pathsep}{Path(__file__).parents[2]}",
         "KUBECONFIG": str(sandbox.kubeconfig),

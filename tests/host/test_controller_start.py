@@ -202,7 +202,7 @@ def test_a_stopped_host_leaves_no_thread(ctrlhost_host, sandbox, leads: bool) ->
     host.client.create(config_map("ann", labels={"mine": "1"}))
     eventually(lambda: host.controllers["demo/c"].has_synced())
     assert host.stop()
-    eventually(lambda: {one for one in threading.enumerate() if one.name not in shared} <= before)
+    eventually(lambda: {thread for thread in threading.enumerate() if thread.name not in shared} <= before)
 
 
 def test_a_plugin_with_an_invalid_declaration_fails_alone(ctrlhost_host) -> None:
@@ -280,16 +280,16 @@ def test_each_writer_has_a_field_manager_of_its_own(ctrlhost_host, sandbox) -> N
     client.create(config_map("ann", labels={"mine": ""}))
 
     def managers(api_version: str, kind: str, name: str, namespace: str | None = "default") -> set[str]:
-        found = client.find(api_version, kind, name, namespace)
-        return {entry["manager"] for entry in found["metadata"]["managedFields"]} if found else set()
+        obj = client.find(api_version, kind, name, namespace)
+        return {entry["manager"] for entry in obj["metadata"]["managedFields"]} if obj else set()
 
     eventually(lambda: managers("v1", "ConfigMap", "ann") == {"someone", "ctrlhost-bad"})
     assert managers("v1", "ConfigMap", "made") == {"ctrlhost-bad"}
     assert managers("coordination.k8s.io/v1", "Lease", "ctrlhost") == {"ctrlhost-leader-election"}
     name = "things.x.io"
-    found = managers("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, None)
+    field_managers = managers("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, None)
     # The rest is the server's own.
-    assert "ctrlhost" in found
-    assert not {one for one in found if one.startswith("ctrlhost-")}
+    assert "ctrlhost" in field_managers
+    assert not {manager for manager in field_managers if manager.startswith("ctrlhost-")}
     assert host.stop()
     client.close()

@@ -49,14 +49,14 @@ def test_no_worker_runs_before_the_first_list_is_delivered(ctrlhost_host, sandbo
     client = ctrlhost.Client.load(sandbox.kubeconfig)
     for number in range(20):
         client.create(config_map(f"cm-{number}", labels={"mine": "yes"}))
-    found: list[int] = []
+    counts: list[int] = []
 
     def count(ctx: ctrlhost.Context, request: Request) -> None:
-        found.append(len(ctx.lister("v1", "ConfigMap").list()))
+        counts.append(len(ctx.lister("v1", "ConfigMap").list()))
 
     host = ctrlhost_host(controller(count, For("v1", "ConfigMap", label_selector="mine=yes")), sandbox=sandbox)
     host.run_until_idle()
-    assert found == [20] * 20
+    assert counts == [20] * 20
 
 
 @pytest.mark.behaviour("workqueue/K25")
@@ -254,11 +254,11 @@ def test_an_undeclared_kind_cannot_be_read(ctrlhost_host) -> None:
 
 
 def test_an_index_finds_objects_and_is_private_to_its_plugin(ctrlhost_host) -> None:
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
 
     def plugin(name: str, key: str) -> Any:
         def look(ctx: ctrlhost.Context, request: Request) -> None:
-            found[name] = sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").by_index("who", "ann"))
+            names[name] = sorted(obj.name for obj in ctx.lister("v1", "ConfigMap").by_index("who", "ann"))
 
         source = For("v1", "ConfigMap", label_selector="mine", indexes={"who": f"data.{key}"})
         return plugin_of(lambda plugin: plugin.add_controller("c", look, source), name)
@@ -268,7 +268,7 @@ def test_an_index_finds_objects_and_is_private_to_its_plugin(ctrlhost_host) -> N
     host.client.create(config_map("b", labels={"mine": "1"}, first="bob", last="ann"))
     host.client.create(config_map("c", labels={"mine": "1"}, first="ann", last="ann"))
     host.run_until_idle()
-    assert found == {"one": ["a", "c"], "two": ["b", "c"]}
+    assert names == {"one": ["a", "c"], "two": ["b", "c"]}
 
 
 def test_a_source_that_reads_metadata_gets_only_metadata(ctrlhost_host) -> None:

@@ -135,15 +135,15 @@ def test_a_file_of_something_else_is_refused(
 def test_all_documents_of_all_files_that_a_name_matches_are_printed_from_a_wheel(
     ctrlhost: Command, distributions: Distributions
 ) -> None:
-    found = [crd("example.com", kind) for kind in ("Alpha", "Beta", "Gamma")]
+    crds = [crd("example.com", kind) for kind in ("Alpha", "Beta", "Gamma")]
     source = "import ctrlhost\nplugin = ctrlhost.Plugin(crds={crds})\n"
     wheel(
         distributions.folder.parent / "things-1.0-py3-none-any.whl",
         {
             "things/__init__.py": "",
             "things/operator/__init__.py": source.format(crds='["crds/b*.yaml", "crds/a.yaml"]'),
-            "things/operator/crds/a.yaml": yaml.safe_dump_all(found[:2]),
-            "things/operator/crds/b.yaml": yaml.safe_dump(found[2]),
+            "things/operator/crds/a.yaml": yaml.safe_dump_all(crds[:2]),
+            "things/operator/crds/b.yaml": yaml.safe_dump(crds[2]),
             "things/operator/crds/readme.txt": "",
             "nothing.py": source.format(crds='"crds/*.yaml"'),
             "things-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: things\nVersion: 1.0\n",
@@ -153,7 +153,7 @@ def test_all_documents_of_all_files_that_a_name_matches_are_printed_from_a_wheel
     )
     done = ctrlhost("crds", "--plugins=things")
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(yaml.safe_load_all(done.stdout)) == [found[2], *found[:2]]
+    assert list(yaml.safe_load_all(done.stdout)) == [crds[2], *crds[:2]]
     done = ctrlhost("crds", "--plugins=nothing")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[0].startswith("error: plugin `nothing`: crds: no file `crds/*.yaml`")

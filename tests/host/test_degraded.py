@@ -60,7 +60,7 @@ def test_ten_failures_in_a_row_degrade_until_a_run_succeeds(
     host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"n": "1"}})
     host.wait_for(lambda: "errors" not in degraded(host))
     assert metric(host, "errors") == 0
-    lines = [one.message for one in caplog.records if "degraded" in one.message]
+    lines = [record.message for record in caplog.records if "degraded" in record.message]
     assert [line.partition(": the last")[0] for line in lines] == [
         "plugin demo degraded: errors",
         "plugin demo no longer degraded: errors",

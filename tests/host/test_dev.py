@@ -70,12 +70,12 @@ def start_dev(distributions: Distributions) -> Iterator[Callable[..., HostProces
         return running[-1]
 
     yield start
-    for one in running:
-        one.end()
+    for process in running:
+        process.end()
 
 
 def alive(pid: int) -> bool:
-    return any(one.pid == pid and not one.zombie for one in processes())
+    return any(process.pid == pid and not process.zombie for process in processes())
 
 
 @pytest.mark.behaviour("authoring/AN10")

@@ -26,11 +26,11 @@ def state(client: Client) -> dict[str, str]:
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
     ]
     return {
-        "/".join((kind, one["metadata"].get("namespace", ""), one["metadata"]["name"])): one["metadata"][
+        "/".join((kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])): obj["metadata"][
             "resourceVersion"
         ]
         for version, kind in kinds
-        for one in client.list(version, kind)
+        for obj in client.list(version, kind)
     }
 
 
@@ -51,10 +51,10 @@ def test_each_verb_changes_nothing(ctrlhost_host: Any, sandbox: Any, caplog: pyt
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
         assert ctx.dry_run
-        found = ctx.get(request)
-        assert found is not None
-        answers["create"] = ctx.client.create(config_map("new", a="1"), owner=found)
-        answers["replace"] = ctx.client.replace({**found.to_dict(), "data": {"a": "2"}})
+        obj = ctx.get(request)
+        assert obj is not None
+        answers["create"] = ctx.client.create(config_map("new", a="1"), owner=obj)
+        answers["replace"] = ctx.client.replace({**obj.to_dict(), "data": {"a": "2"}})
         # Own writes are not followed: the cache shows what is.
         read.append((ctx.get(request)["data"], len(ctx.lister("v1", "ConfigMap").list())))
         answers["patch"] = ctx.client.patch("v1", "ConfigMap", "other", "default", {"data": {"a": None}})
@@ -64,7 +64,7 @@ def test_each_verb_changes_nothing(ctrlhost_host: Any, sandbox: Any, caplog: pyt
         answers["scale"] = ctx.client.patch("apps/v1", "Deployment", "web", "default", scale, subresource="scale")
         answers["delete"] = ctx.client.delete("v1", "ConfigMap", "other", "default")
         ctx.client.delete_collection("v1", "ConfigMap", "default", label_selector="mine")
-        ctx.events.warning(found, "Odd", "something is odd")
+        ctx.events.warning(obj, "Odd", "something is odd")
 
     host = ctrlhost_host(
         controller(reconcile, For("v1", "ConfigMap", label_selector="mine=own")), sandbox=sandbox, dry_run=True
@@ -150,7 +150,7 @@ def test_the_lead_and_the_crds_stay_and_the_sandbox_is_refused(
     assert after["spec"]["leaseTransitions"] == lease["spec"].get("leaseTransitions", 0)
     assert client.find("apiextensions.k8s.io/v1", "CustomResourceDefinition", "widgets.host.test") is None
     assert client.find("v1", "ConfigMap", "ann-greeting", "default") is None
-    assert not [one for one in client.list("coordination.k8s.io/v1", "Lease") if one["metadata"]["name"] != "ctrlhost"]
+    assert not [obj for obj in client.list("coordination.k8s.io/v1", "Lease") if obj["metadata"]["name"] != "ctrlhost"]
     assert leader.stop() == 0
     for arguments in (["--dry-run", "--sandbox"], ["--sandbox", "--set=host.dry_run=true"]):
         refused = ctrlhost("run", "--plugins=greeter", *arguments)
@@ -202,10 +202,10 @@ def test_no_line_of_a_dry_run_has_the_value_of_a_secret(
     client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"p": "s3cr3t-old"}})
 
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
-        found = ctx.get(request)
-        if request.name != "web" or found is None:
+        obj = ctx.get(request)
+        if request.name != "web" or obj is None:
             return
-        ctx.client.replace({**found.to_dict(), "stringData": {"p": "s3cr3t-new"}})
+        ctx.client.replace({**obj.to_dict(), "stringData": {"p": "s3cr3t-new"}})
         ctx.client.create(
             {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new"}, "stringData": {"p": "s3cr3t-more"}}
         )

@@ -15,7 +15,7 @@ from tests.support.plugin_modules import config_map, plugin_of
 
 
 def owner_of(obj: ctrlhost.Object) -> Request | None:
-    owner = next((one for one in obj.owner_references if one.controller), None)
+    owner = next((reference for reference in obj.owner_references if reference.controller), None)
     return None if owner is None else Request(owner.name, obj.namespace)
 
 
@@ -32,18 +32,18 @@ class Replicas:
         if owner is None or (self.counts is not None and not self.counts.satisfied(request)):
             return
         # The plain cache, without the own writes that a plugin's listers add.
-        mine = [one for one in self.secrets.lister.list(request.namespace) if owner_of(one) == request]
+        mine = [secret for secret in self.secrets.lister.list(request.namespace) if owner_of(secret) == request]
         wanted = int(owner["data"]["replicas"])
         if self.counts is not None:
             self.counts.expect_creations(request, max(wanted - len(mine), 0))
-            self.counts.expect_deletions(request, [one.uid for one in mine[wanted:]])
+            self.counts.expect_deletions(request, [secret.uid for secret in mine[wanted:]])
         self.before_writes()
         for _ in range(wanted - len(mine)):
             self.created += 1
             metadata = {"generateName": f"{request.name}-", "namespace": request.namespace}
             self.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}, owner=owner)
-        for one in mine[wanted:]:
-            self.client.delete("v1", "Secret", one.name, one.namespace)
+        for secret in mine[wanted:]:
+            self.client.delete("v1", "Secret", secret.name, secret.namespace)
 
     def setup(self, plugin: ctrlhost.PluginContext) -> None:
         self.client = plugin.services.client

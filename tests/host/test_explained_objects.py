@@ -63,9 +63,9 @@ def test_the_finalizer_that_holds_an_object_is_named_with_the_time_of_the_deleti
         f"  finalizers {FOREIGN} holds the deletion since {since}",
     ]
     printed = ctrlhost("explain-key", f"--url=http://{host.address}", "demo/maps", "default/held", "--output=json")
-    found = json.loads(printed.stdout)["object"]
-    assert (found["deleted_since"], found["server"]) == (since, "found")
-    assert found["finalizers"] == [{"name": FOREIGN, "own": False, "present": True}]
+    facts = json.loads(printed.stdout)["object"]
+    assert (facts["deleted_since"], facts["server"]) == (since, "found")
+    assert facts["finalizers"] == [{"name": FOREIGN, "own": False, "present": True}]
 
 
 @behaviour("authoring/AK6")

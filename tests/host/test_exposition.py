@@ -91,9 +91,11 @@ def test_both_formats_have_the_same_metrics(full_host: FullHost) -> None:
     def kinds(accept: str) -> dict[str, str]:
         # Only OpenMetrics has a type for metrics whose values are all 1.
         types = {"info": "gauge", "unknown": "untyped"}
-        found = full_host.families(accept)
-        assert len({one.name for one in found}) == len(found)
-        named = {one.name + "_info" * (one.type == "info"): types.get(one.type, one.type) for one in found}
+        families = full_host.families(accept)
+        assert len({family.name for family in families}) == len(families)
+        named = {
+            family.name + "_info" * (family.type == "info"): types.get(family.type, family.type) for family in families
+        }
         return {name: types.get(kind, kind) for name, kind in named.items()}
 
     assert kinds(OPENMETRICS) == kinds("text/plain")
@@ -103,9 +105,9 @@ def test_both_formats_have_the_same_metrics(full_host: FullHost) -> None:
 @pytest.mark.behaviour("operations/OP115")
 @pytest.mark.parametrize("name", METRICS)
 def test_each_metric_has_its_labels(series: dict[str, list[dict[str, str]]], name: str) -> None:
-    found = series[name]
+    label_sets = series[name]
     # What each process has for itself has a further label in the process of an isolated plugin.
-    own = [{label: value for label, value in labels.items() if label != "child"} for labels in found]
+    own = [{label: value for label, value in labels.items() if label != "child"} for labels in label_sets]
     assert {frozenset(labels) for labels in own} == {frozenset(METRICS[name])}
     for label, values in METRICS[name].items():
         assert all(labels[label] for labels in own)
@@ -140,8 +142,8 @@ def test_what_an_alert_names_exists(series: dict[str, list[dict[str, str]]], ale
 
 @pytest.mark.behaviour("operations/OP123")
 def test_what_the_dashboard_names_exists(series: dict[str, list[dict[str, str]]]) -> None:
-    found = {one: lacks for one in promql.of_dashboard() if (lacks := promql.missing(one, series))}
-    assert found == {}
+    problems = {query: lacks for query in promql.of_dashboard() if (lacks := promql.missing(query, series))}
+    assert problems == {}
 
 
 def test_a_metric_or_a_label_that_does_not_exist_is_found() -> None:
@@ -191,10 +193,12 @@ def create(host: FullHost, number: int) -> None:
 
 def objects(host: FullHost) -> tuple[str, frozenset[tuple[str, str]]]:
     """Return the series of the number of ClusterRoles in the cache."""
-    (found,) = [
-        one for one in host.series() if one[0] == "ctrlhost_informer_objects" and ("resource", "clusterroles") in one[1]
+    (matching,) = [
+        sample
+        for sample in host.series()
+        if sample[0] == "ctrlhost_informer_objects" and ("resource", "clusterroles") in sample[1]
     ]
-    return found
+    return matching
 
 
 def runs(host: FullHost) -> float:

@@ -71,7 +71,7 @@ def test_an_object_that_keeps_failing_has_an_event_for_each_cause(sandbox: Any, 
 
     plugin.error = KeyError("spec")
     run_again(host, clock, plugin)
-    both = eventually(lambda: (found := notes(host)) != first and found, LIMIT)
+    both = eventually(lambda: (texts := notes(host)) != first and texts, LIMIT)
     assert both == sorted([*first, "KeyError: 'spec'"])
 
     plugin.error = None

@@ -42,10 +42,10 @@ def test_clients_of_an_earlier_run_send_nothing(ctrlhost_host) -> None:
         with pytest.raises(PluginRestarted):
             client.transport.stream("/api/v1/secrets", query={"watch": True})
     assert requests == [host.host.client.metrics.requests(code) for code in ("200", "201", "404")]
-    assert [one.name for one in written(host)] == ["before"]
+    assert [write.name for write in written(host)] == ["before"]
     assert refused(host) == {("demo", "restarted"): 5}
     contexts[1].client.create(secret("new"))
-    assert [one.name for one in written(host)] == ["before", "new"]
+    assert [write.name for write in written(host)] == ["before", "new"]
 
 
 @behaviour("supervision/LC14")

@@ -27,7 +27,9 @@ def test_the_greeting_is_owned_by_the_greeted_object(ctrlhost_host) -> None:
     ann = host.client.create(config_map("ann", labels={"greet": "yes"}, data={"name": "Ann"}))
     host.run_until_idle()
     greeting = host.client.get("v1", "ConfigMap", "ann-greeting", "default")
-    assert [one["uid"] for one in greeting["metadata"]["ownerReferences"]] == [ann["metadata"]["uid"]]
+    assert [owner_reference["uid"] for owner_reference in greeting["metadata"]["ownerReferences"]] == [
+        ann["metadata"]["uid"]
+    ]
 
 
 def test_objects_without_the_label_are_not_greeted(ctrlhost_host) -> None:

@@ -44,12 +44,12 @@ class Rig:
         return plugin_of(lambda plugin: plugin.add_controller("c", recorded, *sources, **options), name)
 
     def warnings(self) -> list[Any]:
-        return [one for one in self._caplog.records if "its next runs wait" in one.message]
+        return [record for record in self._caplog.records if "its next runs wait" in record.message]
 
     def hot(self, name: str) -> float:
-        found = self.metric("ctrlhost_hot_keys", controller=f"{name}/c")
-        assert found is not None
-        return found
+        value = self.metric("ctrlhost_hot_keys", controller=f"{name}/c")
+        assert value is not None
+        return value
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.host.host.state.metrics.registry.get_sample_value(name, labels)
@@ -191,15 +191,15 @@ def test_changes_that_come_while_one_is_looked_at_cause_one_run(rig, monkeypatch
 def test_two_plugins_that_overwrite_each_others_field_are_both_named_and_slowed(rig, always) -> None:
     def wants(value: str) -> Any:
         def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
-            found = ctx.get(request)
-            if found is not None and (always or found.get_path("data", "owner") != value):
+            obj = ctx.get(request)
+            if obj is not None and (always or obj.get_path("data", "owner") != value):
                 ctx.client.apply(config_map("ann", labels={"mine": "1"}, owner=value))
 
         return reconcile
 
     host = rig.run(rig.plugin("one", wants("1"), mine()), rig.plugin("two", wants("2"), mine()))
     host.client.create(config_map("ann", labels={"mine": "1"}))
-    host.wait_for(lambda: {one.args[0] for one in rig.warnings()} == {"one/c", "two/c"} or rig.clock.advance(0.05))
+    host.wait_for(lambda: {entry.args[0] for entry in rig.warnings()} == {"one/c", "two/c"} or rig.clock.advance(0.05))
     for warning in rig.warnings():
         assert warning.managers == ["ctrlhost-one", "ctrlhost-two"]
         assert "apply by ctrlhost-one" in warning.message

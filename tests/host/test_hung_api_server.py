@@ -100,7 +100,7 @@ def test_a_server_that_hangs_is_noticed_and_the_host_goes_on_where_it_was(
     assert "is reachable again after " in lines[1][1]
 
 
-def asked(audit: Path, path: str) -> int:
+def count_requests(audit: Path, path: str) -> int:
     """Return how often the server was asked for a path."""
     return sum(json.loads(line)["requestURI"] == path for line in audit.read_text().splitlines())
 
@@ -122,8 +122,8 @@ def test_a_busy_host_sends_no_probe_and_an_idle_one_does(
             client.create(config_map(f"m{number}"))
             host.wait_for(lambda seen=f"saw m{number}": seen in host.output, "the reconcile")
             pace.wait(1.0)
-        assert asked(audit, "/version") == 0
-        eventually(lambda: asked(audit, "/version"), 30.0, "a probe of the idle host", 0.2)
+        assert count_requests(audit, "/version") == 0
+        eventually(lambda: count_requests(audit, "/version"), 30.0, "a probe of the idle host", 0.2)
         assert host.get("/readyz")[0] == 200
         client.close()
 

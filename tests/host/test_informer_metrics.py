@@ -57,10 +57,10 @@ def test_the_metrics_of_two_informers_are_those_of_the_reference(ctrlhost_host) 
     rows = re.findall(r"^\| `(\w+)` \| \w+ \| ((?:`\w+` ?)*)\| ", REFERENCE.read_text(), re.MULTILINE)
     documented = {name: set(re.findall(r"\w+", labels)) for name, labels in rows}
     for name, labels in METRICS.items():
-        found = [sample.labels for sample in samples if sample.name == name]
+        sets = [sample.labels for sample in samples if sample.name == name]
         assert documented[name] == labels
-        assert {frozenset(each) for each in found} == {frozenset(labels)}, name
+        assert {frozenset(entry) for entry in sets} == {frozenset(labels)}, name
         if "resource" in labels:
-            assert {each["resource"] for each in found} >= {"configmaps", "secrets"}, name
+            assert {entry["resource"] for entry in sets} >= {"configmaps", "secrets"}, name
     for (name, label), values in VALUES.items():
         assert {sample.labels[label] for sample in samples if sample.name == name} == values

@@ -40,9 +40,9 @@ def stamper(seen: list[str], name: str = "stamper", during=lambda _: None) -> ty
     def ctrlhost_setup(plugin):
         plugin.add_controller("all", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="stamp=yes"))
 
-    made = types.ModuleType(name)
-    made.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
-    return made
+    module = types.ModuleType(name)
+    module.ctrlhost_setup = ctrlhost.hookimpl(ctrlhost_setup)
+    return module
 
 
 def test_nothing_is_written_or_started_after_the_renew_deadline(ctrlhost_host, manual_clock):
@@ -139,24 +139,24 @@ def test_a_plugin_with_its_own_lease_loses_only_that(ctrlhost_host, manual_clock
     spec = {"holderIdentity": "a pod that is gone", "leaseDurationSeconds": 15}
     metadata = {"name": "ctrlhost-two", "namespace": "default"}
     client.create({"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec})
-    one, two = [], []
+    first, second = [], []
     host = ctrlhost_host(
-        stamper(one, "one"),
-        stamper(two, "two"),
+        stamper(first, "one"),
+        stamper(second, "two"),
         clock=manual_clock,
         sandbox=sandbox,
         leader_elect=True,
         leader_elect_plugins=["two"],
     )
     client.create(stamped("x"))
-    host.wait_for(lambda: one)
+    host.wait_for(lambda: first)
     eventually(lambda: client.find(API_VERSION, "Lease", "ctrlhost", "default"), LIMIT)
-    assert two == []
+    assert second == []
     assert [plugin.state for plugin in host.host.plugins] == ["running", "running"]
 
     def leads():
         manual_clock.advance(1)
-        return two
+        return second
 
     host.wait_for(leads)
     holder = client.get(API_VERSION, "Lease", "ctrlhost-two", "default")["spec"]["holderIdentity"]
@@ -189,7 +189,7 @@ def test_a_lease_is_not_released_while_a_reconcile_runs(ctrlhost_host, manual_cl
 
 def test_manifests_have_two_replicas_and_rights_on_exactly_the_leases(distributions, ctrlhost):
     distributions.add("stamper", STAMPER)
-    made = list(
+    manifests = list(
         yaml.safe_load_all(
             ctrlhost(
                 "manifests",
@@ -200,14 +200,14 @@ def test_manifests_have_two_replicas_and_rights_on_exactly_the_leases(distributi
             ).stdout
         )
     )
-    (role,) = [one for one in made if one["kind"] == "Role"]
+    (role,) = [manifest for manifest in manifests if manifest["kind"] == "Role"]
     assert role["metadata"]["namespace"] == "ctrlhost-system"
     rules = [rule for rule in role["rules"] if rule["resources"] == ["leases"]]
     assert {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]} in rules
     (named,) = [rule for rule in rules if "resourceNames" in rule]
     assert named["resourceNames"] == ["ctrlhost-stamper"]
     assert sorted(named["verbs"]) == ["get", "list", "update", "watch"]
-    (deployment,) = [one for one in made if one["kind"] == "Deployment"]
+    (deployment,) = [manifest for manifest in manifests if manifest["kind"] == "Deployment"]
     assert deployment["spec"]["replicas"] == 2
     assert "--leader-elect" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 

@@ -95,8 +95,8 @@ def serving(host: HostProcess, what: str) -> str:
 @pytest.fixture
 def runtime() -> Iterator[Path]:
     """An empty XDG_RUNTIME_DIR; paths of pytest can be longer than the address of a socket."""
-    with TemporaryDirectory(prefix="run-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="run-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -116,13 +116,13 @@ def listeners(pid: int) -> set[str]:
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             inodes.add(str(descriptor.readlink()))
-    found = set()
+    addresses = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                found.add(fields[1])
-    return found
+                addresses.add(fields[1])
+    return addresses
 
 
 @behaviour("operations/OP11")
@@ -135,7 +135,7 @@ def test_without_settings_there_is_one_port_on_loopback(start_host: StartHost, d
     host.line("plugin shown running")
     sandbox = {re.search(r":(\d+)$", line).group(1) for line in Path(host.kubeconfig).read_text().splitlines()
                if "server:" in line}  # fmt: skip
-    own = {one for one in listeners(host.pid) if str(int(one.rpartition(":")[2], 16)) not in sandbox}
+    own = {address for address in listeners(host.pid) if str(int(address.rpartition(":")[2], 16)) not in sandbox}
     assert len(own) == 1
     assert own == {f"0100007F:{int(host.address.rpartition(':')[2]):04X}"}
     for path in ("/livez", "/readyz", "/healthz", "/metrics", "/", "/shown/bare"):
@@ -159,9 +159,9 @@ def test_probes_and_metrics_on_ports_of_their_own(start_host: StartHost, distrib
     assert ask(metrics)[0] == 404
     assert ask(host.address, "/metrics")[0] == 404
     assert ask(host.address, "/shown/bare")[0] == 200
-    shown = ask(host.address)[2].split()
-    assert "/metrics" not in shown
-    assert "/livez" not in shown
+    paths = ask(host.address)[2].split()
+    assert "/metrics" not in paths
+    assert "/livez" not in paths
     # Probes are for everybody who reaches them, by any name.
     assert ask(probes, "/livez", Host="evil.example")[0] == 200
     assert ask(metrics, "/metrics", Host="evil.example")[0] == 421
@@ -211,9 +211,9 @@ def test_hostname_listens_on_loopback_only(start_host: StartHost, distributions)
         PYTHONPATH=f"{distributions.folder}:{source}",
     )
     host.line("plugin hostname listens on http://127.0.0.1:")
-    found = listeners(host.pid)
-    assert len(found) == 3
-    assert all(one.startswith("0100007F:") for one in found)
+    addresses = listeners(host.pid)
+    assert len(addresses) == 3
+    assert all(address.startswith("0100007F:") for address in addresses)
 
 
 @behaviour("operations/OP24")
@@ -260,12 +260,12 @@ def test_other_sites_get_nothing(pages: HostProcess) -> None:
         answers.append(
             ask(pages.address, path, "OPTIONS", Origin="http://evil", Access_Control_Request_Method="GET")[1]
         )
-    assert not [name for one in answers for name in one if name.startswith("access-control-")]
+    assert not [name for answer in answers for name in answer if name.startswith("access-control-")]
 
 
 @behaviour("operations/OP20")
 def test_every_answer_has_the_headers(pages: HostProcess) -> None:
-    asked: list[tuple[str, dict[str, str]]] = [
+    requests: list[tuple[str, dict[str, str]]] = [
         *((path, {}) for path in ("/", "/livez", "/readyz", "/healthz?verbose", "/metrics", "/debug/queues")),
         *((path, {"Accept": "text/html"}) for path in ("/", "/status/plugins/shown", "/status/none")),
         *((path, {}) for path in ("/assets/none", "/api/none", "/admin/v1/pause")),
@@ -278,7 +278,7 @@ def test_every_answer_has_the_headers(pages: HostProcess) -> None:
         ("/", {"A": "a" * (17 << 10)}),
     ]
     statuses = set()
-    for path, more in asked:
+    for path, more in requests:
         status, headers, _ = ask(pages.address, path, **more)
         statuses.add(status)
         assert headers["x-content-type-options"] == "nosniff"
@@ -335,12 +335,12 @@ def test_streams_and_silent_connections_do_not_hold_up_the_end(pages: HostProces
             return client
 
         streams = [connect(b"GET /shown/stream HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(5)]
-        assert all(b"text/event-stream" in one.recv(1 << 12) for one in streams)
+        assert all(b"text/event-stream" in stream.recv(1 << 12) for stream in streams)
         silent = [connect(sends) for sends in (b"", b"GET / HTTP/1.1\r\n") for _ in range(20)]
         assert pages.stop() == 0
-        for one in (*streams, *silent):
+        for stream in (*streams, *silent):
             with contextlib.suppress(ConnectionError):
-                while one.recv(1 << 16):
+                while stream.recv(1 << 16):
                     pass
     assert not [line for line in pages.lines if line["level"] in ("error", "warning")]
 
@@ -375,11 +375,11 @@ def test_without_admin_the_socket_serves_status_only(start_host: StartHost, dist
 def test_the_private_directory_and_its_socket(pages: HostProcess, runtime: Path) -> None:
     path = local_socket(pages)
     assert path == runtime / "ctrlhost" / f"{pages.pid}.sock"
-    directory, made = path.parent.stat(), path.stat()
+    directory, status = path.parent.stat(), path.stat()
     assert stat.S_IMODE(directory.st_mode) == 0o700
-    assert stat.S_IMODE(made.st_mode) == 0o600
-    assert stat.S_ISSOCK(made.st_mode)
-    assert (directory.st_uid, made.st_uid) == (os.geteuid(), os.geteuid())
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert stat.S_ISSOCK(status.st_mode)
+    assert (directory.st_uid, status.st_uid) == (os.geteuid(), os.geteuid())
     assert pages.stop() == 0
     assert list(runtime.iterdir()) == []
 
@@ -425,7 +425,7 @@ def test_without_any_private_directory_there_is_one_warning(
     host.start()
     assert ask(host.address or "", "/livez")[0] == 200
     assert host.stop()
-    (warning,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert warning.message.startswith("no local socket, so commands cannot attach to this host: no private directory")
 
 

@@ -27,8 +27,8 @@ PLUGIN = """
 
 def test_listing_imports_nothing(distributions):
     distributions.add("quiet", "raise SystemExit('imported')")
-    (found,) = installed_plugins()["quiet"]
-    assert (found.distribution, found.version, found.target) == ("test-quiet", "1.0", "test_quiet")
+    (plugin,) = installed_plugins()["quiet"]
+    assert (plugin.distribution, plugin.version, plugin.target) == ("test-quiet", "1.0", "test_quiet")
     assert "test_quiet" not in sys.modules
 
 
@@ -151,7 +151,7 @@ def test_a_plugin_for_another_version_of_ctrlhost_is_refused_at_once(
     host.line("plugin fits running")
     host.line("plugin elsewhere running")
     assert host.stop() == 0
-    about_old = [one["msg"] for one in host.lines if one.get("plugin") == "old"]
+    about_old = [entry["msg"] for entry in host.lines if entry.get("plugin") == "old"]
     assert len(about_old) == 1
 
 

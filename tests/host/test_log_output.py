@@ -59,8 +59,10 @@ class Unread:
                 text = answer.read().decode()
         except OSError:
             return 0.0
-        samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
-        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return sum(
+            sample.value for sample in samples if sample.name == name and labels.items() <= sample.labels.items()
+        )
 
     def dropped(self) -> float:
         return self.metric("ctrlhost_log_dropped_total", reason="full")
@@ -157,21 +159,23 @@ def test_each_error_has_all_fields(start_host: Any, distributions: Any) -> None:
     host.line("plugin fails running")
     Client.load(host.kubeconfig).create(config_map("ann", labels={"mine": "1"}))
     first = host.line("reconcile failed: ValueError: no such thing")
-    host.wait_for(lambda: [one for one in host.lines if one.get("attempt") == 3], "third attempt")
-    lines = [one for one in host.lines if one["level"] == "error" and one.get("reconcile_id") == first["reconcile_id"]]
-    assert [(one["msg"], one.get("error"), one["place"]) for one in lines] == [
+    host.wait_for(lambda: [line for line in host.lines if line.get("attempt") == 3], "third attempt")
+    lines = [
+        line for line in host.lines if line["level"] == "error" and line.get("reconcile_id") == first["reconcile_id"]
+    ]
+    assert [(line["msg"], line.get("error"), line["place"]) for line in lines] == [
         ("about to fail", None, "test_fails.py:9"),
         ("caught", "KeyError", "test_fails.py:11"),
         ("reconcile failed: ValueError: no such thing", "ValueError", "test_fails.py:14"),
     ]
     fields = {"plugin": "fails", "controller": "fails/c", "object": "default/ann", "attempt": 1}
-    assert all(one.items() >= fields.items() for one in lines)
-    attempts = [one["attempt"] for one in host.lines if "reconcile failed" in one["msg"]]
+    assert all(line.items() >= fields.items() for line in lines)
+    attempts = [line["attempt"] for line in host.lines if "reconcile failed" in line["msg"]]
     assert attempts == sorted(set(attempts))
     # The id leads from the log to the same reconcile on the page.
-    row = next(one for one in page_at(host).rows("errors") if one["Reconcile"] == first["reconcile_id"])
+    row = next(entry for entry in page_at(host).rows("errors") if entry["Reconcile"] == first["reconcile_id"])
     assert (row["Key"], row["Error"]) == ("default/ann", "ValueError: no such thing (test_fails.py:14)")
     runs = page_at(host, "/status/keys/fails/c?key=default/ann").rows("runs")
-    (run,) = (one for one in runs if one["Reconcile"] == first["reconcile_id"])
+    (run,) = (entry for entry in runs if entry["Reconcile"] == first["reconcile_id"])
     assert run["Result"] == "✖ error ValueError: no such thing"
     assert host.stop() == 0

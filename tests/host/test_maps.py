@@ -41,7 +41,7 @@ def test_a_label_names_the_reconciled_object_before_and_after_a_change(ctrlhost_
 def test_a_label_may_include_the_namespace_or_name_a_cluster_scoped_object(ctrlhost_host) -> None:
     seen = Seen()
     by = ByLabel(LABEL, namespace="demo.test/in"), ByLabel(LABEL, cluster_scoped=True)
-    host = ctrlhost_host(controller(seen, *(Watches("v1", "Secret", map=each) for each in by)))
+    host = ctrlhost_host(controller(seen, *(Watches("v1", "Secret", map=function) for function in by)))
     host.client.create(secret("a", **{LABEL: "one", "demo.test/in": "there"}))
     host.run_until_idle()
     assert sorted(seen) == ["/one", "there/one"]

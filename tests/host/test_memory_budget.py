@@ -55,7 +55,7 @@ def test_the_health_of_a_host_names_an_informer_whose_first_list_does_not_fit(ct
     status, text = ready(host)
     assert status == 503
     assert "plugin/demo" in text
-    line = next(each for each in text.splitlines() if "informer/ConfigMap" in each)
+    line = next(entry for entry in text.splitlines() if "informer/ConfigMap" in entry)
     assert "over budget, 0 objects" in line
     assert "memory budget of 1 MiB reached after " in line
 
@@ -82,7 +82,7 @@ def test_a_plugin_is_degraded_and_a_list_after_a_write_stale_while_its_informer_
         informers={"memory_budget": BUDGET},
         listen="127.0.0.1:0",
     )
-    (informer,) = (each for each in host.host.factory.informers() if each.kind == "ConfigMap")
+    (informer,) = (entry for entry in host.host.factory.informers() if entry.kind == "ConfigMap")
     host.client.create(config_map("go-on", labels=MINE))
     for number in range(60):
         host.client.create(large(number))
@@ -105,7 +105,7 @@ def test_a_plugin_is_degraded_and_a_list_after_a_write_stale_while_its_informer_
     manual_clock.advance(300)
     host.wait_for(lambda: informer.state == "watching")
     host.wait_for(lambda: "over-budget" not in entries.degraded)
-    assert {each.name for each in informer.lister.list()} >= {"copy", "large-059"}
+    assert {obj.name for obj in informer.lister.list()} >= {"copy", "large-059"}
 
 
 def test_a_namespace_that_fits_shows_own_writes_while_another_is_over_the_budget(ctrlhost_host) -> None:
@@ -114,11 +114,11 @@ def test_a_namespace_that_fits_shows_own_writes_while_another_is_over_the_budget
     def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
         if request.name == "go" and not seen:
             ctx.client.create(config_map("copy", labels=MINE))
-            seen.extend(each.name for each in ctx.lister("v1", "ConfigMap").list("default"))
+            seen.extend(obj.name for obj in ctx.lister("v1", "ConfigMap").list("default"))
 
     source = For("v1", "ConfigMap", label_selector="mine", namespaces=["default", "full"])
     host = ctrlhost_host(controller(reconcile, source), informers={"memory_budget": BUDGET})
-    (informer,) = (each for each in host.host.factory.informers() if each.kind == "ConfigMap")
+    (informer,) = (entry for entry in host.host.factory.informers() if entry.kind == "ConfigMap")
     host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "full"}})
     for number in range(60):
         host.client.create(large(number, "full"))

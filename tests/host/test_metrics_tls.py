@@ -94,13 +94,13 @@ def advanced(clock: ManualClock, address: str) -> bytes:
 
 
 def metric(text: str, name: str, **labels: str) -> float:
-    (found,) = [
+    (value,) = [
         sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == name and sample.labels == labels
     ]
-    return float(found)
+    return float(value)
 
 
 def expiry(text: str) -> float:
@@ -151,7 +151,7 @@ def test_a_key_that_does_not_fit_leaves_the_old_certificate(
     files.replace_key()
 
     def said() -> list[str]:
-        return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     manual_clock.advance(PERIOD)
     eventually(said)
@@ -195,15 +195,15 @@ def test_missing_files_are_reported_once_and_used_again_when_they_return(
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The files that this process opens for writing; no temporary file can be made."""
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    found: list[str] = []
+    messages: list[str] = []
     active = [True]
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if active and event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            found.append(str(arguments[0]))
+            messages.append(str(arguments[0]))
 
     sys.addaudithook(audit)
-    yield found
+    yield messages
     # An audit hook stays for ever.
     active.clear()
 
@@ -226,22 +226,22 @@ def test_without_files_the_host_makes_a_certificate_for_its_pod_and_service(
         assert opened == []
         assert host.metrics_address is not None
         with HttpsConnection(host.metrics_address) as connection:
-            shown = connection.certificate
+            der = connection.certificate
             assert connection.get().status == 401
-        verifying = ssl.create_default_context(cadata=shown)
+        verifying = ssl.create_default_context(cadata=der)
         with (
             socket.create_connection(host.metrics_address.split(":"), 30) as plain,  # type: ignore[arg-type]
             verifying.wrap_socket(plain, server_hostname="localhost") as verified,
         ):
-            assert verified.getpeercert(binary_form=True) == shown
+            assert verified.getpeercert(binary_form=True) == der
     finally:
         host.stop(5)
-    certificate = x509.load_der_x509_certificate(shown)
+    certificate = x509.load_der_x509_certificate(der)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     service = "ctrlhost-metrics.operators.svc"
     wanted = {"ctrlhost-7d9f8b6c54-x2x4z", "localhost", service, f"{service}.cluster.local"}
     assert set(names.get_values_for_type(x509.DNSName)) == wanted
-    assert {"127.0.0.1", "::1"} <= {str(one) for one in names.get_values_for_type(x509.IPAddress)}
+    assert {"127.0.0.1", "::1"} <= {str(name) for name in names.get_values_for_type(x509.IPAddress)}
     assert certificate.issuer == certificate.subject
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [x509.ExtendedKeyUsageOID.SERVER_AUTH]
@@ -293,7 +293,9 @@ def test_old_versions_of_tls_and_plain_http_are_refused_counted_and_leave_no_tra
     assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"\x15\x03"))
     assert b"ctrlhost_" not in answer
     eventually(lambda: handshakes(get(address).body) == before + 2)
-    assert [one.getMessage() for one in caplog.records if one.exc_info or one.levelno >= logging.WARNING] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.exc_info or record.levelno >= logging.WARNING
+    ] == []
     oldest = trusting()
     oldest.maximum_version = ssl.TLSVersion.TLSv1_2
     with socket.create_connection((host, int(port)), 30) as plain, oldest.wrap_socket(plain) as accepted:

@@ -90,11 +90,11 @@ def test_a_namespace_limit_adds_no_informer_of_a_cluster_scoped_custom_kind(
     if not known:
         # The host cannot know in advance that another vendor's kind is cluster-scoped.
         host.client.create(CRD)
-    eventually(lambda: all(one.has_synced() for one in host.controllers.values()))
+    eventually(lambda: all(controller.has_synced() for controller in host.controllers.values()))
     host.client.create(zone("a"))
     host.run_until_idle()
     eventually(lambda: "/a" in seen)
-    (informer,) = [one for one in host.host.factory.informers() if one.kind == "Zone"]
+    (informer,) = [entry for entry in host.host.factory.informers() if entry.kind == "Zone"]
     eventually(lambda: len(informer.parts) == 1)
     assert [obj.name for obj in informer.lister.list()] == ["a"]
     assert seen == ["/a"]

@@ -36,13 +36,15 @@ class Writer:
 def test_plugins_write_with_accounts_of_their_own_and_share_the_watch_of_the_host(ctrlhost_host, tmp_path) -> None:
     log = tmp_path / "audit.log"
     with Sandbox(rbac=True, audit_log=log) as sandbox:
-        one, two, three = Writer("one"), Writer("two"), Writer("three")
+        first, second, third = Writer("one"), Writer("two"), Writer("three")
         accounts = {
             name: {"kubeconfig": str(sandbox.kubeconfig_for(user=name, groups=["system:masters"]))}
             for name in ("one", "two")
         }
         host = ctrlhost_host(
-            *(plugin_of(each.setup, each.name) for each in (one, two, three)), sandbox=sandbox, supervision=accounts
+            *(plugin_of(writer.setup, writer.name) for writer in (first, second, third)),
+            sandbox=sandbox,
+            supervision=accounts,
         )
         host.client.create(config_map("x", labels={"mine": "1"}))
         eventually(lambda: len(written(host)) == 3, LIMIT)
@@ -56,17 +58,19 @@ def test_plugins_write_with_accounts_of_their_own_and_share_the_watch_of_the_hos
             for name in ("one-x", "two-x", "three-x")
         }
         assert managers == {"one-x": "ctrlhost-one", "two-x": "ctrlhost-two", "three-x": "ctrlhost-three"}
-        assert one.plugin.client.get("v1", "ConfigMap", "x", "default")
+        assert first.plugin.client.get("v1", "ConfigMap", "x", "default")
         host.stop()
     requests = [json.loads(line) for line in log.read_text().splitlines()]
     watches = [
-        (each["auditID"], each["user"]["username"])
-        for each in requests
-        if each["verb"] == "watch" and each["objectRef"]["resource"] == "configmaps"
+        (request["auditID"], request["user"]["username"])
+        for request in requests
+        if request["verb"] == "watch" and request["objectRef"]["resource"] == "configmaps"
     ]
     assert [user for _, user in dict.fromkeys(watches)] == [administrator]
-    reads = [each for each in requests if each["verb"] == "get" and each.get("objectRef", {}).get("name") == "x"]
-    assert [each["user"]["username"] for each in reads] == ["one"]
+    reads = [
+        request for request in requests if request["verb"] == "get" and request.get("objectRef", {}).get("name") == "x"
+    ]
+    assert [read["user"]["username"] for read in reads] == ["one"]
 
 
 @behaviour("supervision/CR9")
@@ -88,7 +92,7 @@ def test_an_unusable_kubeconfig_fails_its_plugin_only(ctrlhost_host, tmp_path: P
     assert bad.plugin is None
     assert states["good"].state == "running"
     host.client.create(config_map("x", labels={"mine": "1"}))
-    eventually(lambda: [one.name for one in written(host)] == ["good-x"], LIMIT)
+    eventually(lambda: [write.name for write in written(host)] == ["good-x"], LIMIT)
 
 
 @behaviour("supervision/CR9")

@@ -17,12 +17,12 @@ GROUP = "replaced.test"
 
 
 def definition(kind: str, *, scope: str = "Namespaced", plural: str = "", version: str = "v1") -> dict[str, Any]:
-    made = crd(GROUP, kind, scope)
-    names, (served,) = made["spec"]["names"], made["spec"]["versions"]
+    body = crd(GROUP, kind, scope)
+    names, (served,) = body["spec"]["names"], body["spec"]["versions"]
     names["plural"] = plural or names["plural"]
-    made["metadata"]["name"] = f"{names['plural']}.{GROUP}"
+    body["metadata"]["name"] = f"{names['plural']}.{GROUP}"
     served |= {"name": version, "subresources": {"status": {}}}
-    return made
+    return body
 
 
 def replace(host: Any, former: dict[str, Any], new: dict[str, Any]) -> None:
@@ -71,9 +71,9 @@ def test_a_controller_continues_with_a_replaced_crd(ctrlhost_host: Any, change: 
 
     host = ctrlhost_host(plugin)
     crds = {kind: definition(kind, **before) for kind in ("Thing", "Part")}
-    for each in crds.values():
-        host.client.create(each)
-    eventually(lambda: all(one.has_synced() for one in host.controllers.values()))
+    for body in crds.values():
+        host.client.create(body)
+    eventually(lambda: all(controller.has_synced() for controller in host.controllers.values()))
     host.client.create(thing("Thing"))
     host.run_until_idle()
     assert host.client.get(f"{GROUP}/v1", "Thing", "a")["status"] == {"phase": "done"}

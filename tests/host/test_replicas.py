@@ -74,7 +74,7 @@ def test_a_leader_that_shuts_down_hands_over_at_once(replicas):
     replicas.wait_for_writes("b")
     released, taken = replicas.released(sent_at), replicas.acquired("b", sent_at)
     assert taken >= released
-    assert not [one for one in replicas.writes() if one.body["data"]["by"] == "a" and one.at > released]
+    assert not [write for write in replicas.writes() if write.body["data"]["by"] == "a" and write.at > released]
     assert second.stop() == 0
     replicas.check(LONG)
 

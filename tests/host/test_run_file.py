@@ -206,13 +206,13 @@ def test_crds_and_rights_of_files_are_printed(tmp_path, ctrlhost):
     crds = ctrlhost("crds", file)
     assert (crds.returncode, crds.stderr) == (0, "")
     # Not those of installed plugins.
-    assert [one["metadata"]["name"] for one in yaml.safe_load_all(crds.stdout)] == ["things.x.example.com"]
-    made = ctrlhost("manifests", file, "--isolate=my-owner", "--image=host:1")
-    assert made.returncode == 0
-    assert "the Deployment runs `my-owner` as an installed plugin" in made.stderr
-    documents = {one["kind"]: one for one in yaml.safe_load_all(made.stdout)}
+    assert [document["metadata"]["name"] for document in yaml.safe_load_all(crds.stdout)] == ["things.x.example.com"]
+    result = ctrlhost("manifests", file, "--isolate=my-owner", "--image=host:1")
+    assert result.returncode == 0
+    assert "the Deployment runs `my-owner` as an installed plugin" in result.stderr
+    documents = {document["kind"]: document for document in yaml.safe_load_all(result.stdout)}
     assert {"CustomResourceDefinition", "Deployment"} <= documents.keys()
-    roles = [one for one in yaml.safe_load_all(made.stdout) if one["kind"] == "ClusterRole"]
+    roles = [manifest for manifest in yaml.safe_load_all(result.stdout) if manifest["kind"] == "ClusterRole"]
     rules = [rule for role in roles for rule in role["rules"]]
     assert any("secrets" in rule.get("resources", ()) and "patch" in rule["verbs"] for rule in rules)
     (container,) = documents["Deployment"]["spec"]["template"]["spec"]["containers"]

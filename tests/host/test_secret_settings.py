@@ -63,17 +63,17 @@ def test_a_secret_reaches_its_plugin_and_shows_nowhere(
     assert base64.b64decode(copy["data"]["token"]).decode() == VALUE
     host.line("pickled: False")
     assert host.line("Settings(token=Secret('***')) Secret('***') ***")["token"] == "***"
-    shown = [
+    bodies = [
         host.get(path)[1] for path in ("/service/", "/readyz?verbose", "/metrics", "/debug/stacks", "/debug/queues")
     ]
-    assert shown[0] == "Settings(token=Secret('***')) ***"
+    assert bodies[0] == "Settings(token=Secret('***')) ***"
     # A diff of what the plugin would write.
     client.delete("v1", "Secret", "copy", "default")
     dry = start_host(f"--kubeconfig={host.kubeconfig}", "--dry-run", *flags, plugins="service", **environment)
     dry.line("dry run: would create Secret default/copy: stringData.token: ***")
     assert dry.stop() == 0
     assert host.stop() == 0
-    texts = [*shown, *(str(line) for one in (host, dry) for line in one.lines)]
+    texts = [*bodies, *(str(line) for process in (host, dry) for line in process.lines)]
     for form in (VALUE, base64.b64encode(VALUE.encode()).decode()):
         assert not [text for text in texts if form in text]
     warned = [line["msg"] for line in host.lines if "`ps` shows" in line["msg"]]
@@ -96,7 +96,7 @@ def test_a_missing_secret_is_refused_with_the_ways_to_give_it(
     assert f"the environment variable {variable}, or the path of its file as {variable}_FILE" in text
     assert "`ctrlhost manifests --secret to-keep.token=SECRET/KEY`" in text
     # These are ways to give it.
-    given = ctrlhost("settings", "to-keep", **{variable: "hunter2"})
-    assert (given.returncode, "hunter2" in given.stdout) == (0, False)
+    printed = ctrlhost("settings", "to-keep", **{variable: "hunter2"})
+    assert (printed.returncode, "hunter2" in printed.stdout) == (0, False)
     reference = ctrlhost("manifests", "--plugins=to-keep", "--image=i", "--secret=to-keep.token=logins/token")
     assert reference.returncode == 0

@@ -65,12 +65,12 @@ def test_no_page_and_no_log_line_of_a_host_has_a_secret(
         host.wait_for_metric(1, "controller_runtime_reconcile_errors_total", controller="p/d")
         pages = [host.get(page) for page in PAGES]
         assert [status for status, _ in pages[:3]] == [200, 200, 200]
-        shown = "\n".join([*(body for _, body in pages), *map(json.dumps, host.lines), *host.output])
+        text = "\n".join([*(body for _, body in pages), *map(json.dumps, host.lines), *host.output])
     basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
     keys = [*key.splitlines()[1:-1], user["client-key-data"]]
     hidden = [TOKEN, PASSWORD, PASSWORD.replace("@", "%40"), basic, *keys]
-    assert "127.0.0.1" in shown
-    assert [one for one in hidden if one in shown] == []
+    assert "127.0.0.1" in text
+    assert [value for value in hidden if value in text] == []
 
 
 #: Reads and writes Secrets, fails with them in its hands, and hangs with them in its variables.
@@ -127,13 +127,13 @@ def test_values_of_secrets_in_a_cache_are_shown_nowhere(
         assert "default/fails" in shown_by_pages[0].text
         pages += [page.source for page in shown_by_pages]
         host.stop()
-        shown = "\n".join([*pages, *map(json.dumps, host.lines), *host.output])
+        text = "\n".join([*pages, *map(json.dumps, host.lines), *host.output])
         written_back = client.get("v1", "Secret", "fails", "default")["data"]["more"]
     assert base64.b64decode(written_back).decode() == f"more-{VALUE}"
     # The plugin did fail with them, and the page did show the keys.
-    assert "Object(v1 Secret default/fails, rv='" in shown
-    encoded = [base64.b64encode(one.encode()).decode().rstrip("=") for one in (VALUE, f"more-{VALUE}")]
-    assert [one for one in (VALUE, *encoded) if one in shown] == []
+    assert "Object(v1 Secret default/fails, rv='" in text
+    encoded = [base64.b64encode(secret.encode()).decode().rstrip("=") for secret in (VALUE, f"more-{VALUE}")]
+    assert [secret for secret in (VALUE, *encoded) if secret in text] == []
 
 
 @pytest.mark.behaviour("operations/OP46")

@@ -45,8 +45,8 @@ def test_each_setting_is_shown_with_its_source(ctrlhost: Any, distributions: Any
     arguments = ("settings", "service", f"--config={file}", "--set=service.workers=4")
     result = ctrlhost(*arguments, "--output=json", **environment)
     assert result.returncode == 0, result.stderr
-    found = {one.pop("name"): one for one in json.loads(result.stdout)}
-    assert found == {
+    settings = {setting.pop("name"): setting for setting in json.loads(result.stdout)}
+    assert settings == {
         "token": {
             "type": "secret",
             "value": "***",
@@ -95,7 +95,7 @@ def test_the_bundled_plugin_and_the_host_have_settings_and_another_plugin_has_no
         "\nworkers = 7  (from --set bitcoin.workers)\n    number, default 5. Networks that are reconciled at once.\n"
     ) in bitcoin.stdout
     host = ctrlhost("settings", "host", "--output=json", CTRLHOST_HOST__LOG_LEVEL="debug")
-    (level,) = (one for one in json.loads(host.stdout) if one["name"] == "log_level")
+    (level,) = (setting for setting in json.loads(host.stdout) if setting["name"] == "log_level")
     assert (level["value"], level["source"]) == ("debug", "CTRLHOST_HOST__LOG_LEVEL")
     assert level["type"] == "debug or info or warning or error"
     plain = ctrlhost("settings", "plain")

@@ -33,28 +33,28 @@ class Server:
 
     def watches(self, resource: str) -> list[tuple[str, str, str]]:
         """Return path, label selector and field selector of the watches of a resource, without repetitions."""
-        found: dict[tuple[str, str, str], None] = {}
+        watches: dict[tuple[str, str, str], None] = {}
         for line in self._audit.read_text().splitlines():
-            one = json.loads(line)
-            if one["verb"] == "watch" and one["objectRef"]["resource"] == resource:
-                url = urlsplit(one["requestURI"])
+            event = json.loads(line)
+            if event["verb"] == "watch" and event["objectRef"]["resource"] == resource:
+                url = urlsplit(event["requestURI"])
                 query = parse_qs(url.query)
                 selectors = (query.get(f"{name}Selector", [""])[0] for name in ("label", "field"))
-                found[url.path, *selectors] = None
-        return sorted(found)
+                watches[url.path, *selectors] = None
+        return sorted(watches)
 
     def opened(self, resource: str) -> int:
         """Return how many watches of a resource were opened."""
         lines = map(json.loads, self._audit.read_text().splitlines())
-        return sum(one["verb"] == "watch" and one["objectRef"]["resource"] == resource for one in lines)
+        return sum(line["verb"] == "watch" and line["objectRef"]["resource"] == resource for line in lines)
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path)
-    yield made
-    made.client.close()
-    made.sandbox.stop()
+    running = Server(tmp_path)
+    yield running
+    running.client.close()
+    running.sandbox.stop()
 
 
 class Seen:
@@ -71,7 +71,7 @@ class Seen:
         self.module = plugin_of(lambda plugin: plugin.add_controller("c", reconcile, source), name)
 
     def saw(self, *wanted: tuple[str, str]) -> None:
-        eventually(lambda: {one for one in self.seen if "kube" not in str(one)} == set(wanted), what=str(wanted))
+        eventually(lambda: {watch for watch in self.seen if "kube" not in str(watch)} == set(wanted), what=str(wanted))
 
 
 RED_A, RED_B, BLUE_A, BLUE_B = (("a", "red"), ("b", "red"), ("a", "blue"), ("b", "blue"))
@@ -93,12 +93,12 @@ def test_namespaces_of_two_plugins_are_watched_one_by_one_and_never_cluster_wide
 @pytest.mark.behaviour("operations/OP133")
 @pytest.mark.parametrize("reverse", [False, True], ids=["narrow first", "wide first"])
 def test_a_selection_that_another_plugin_covers_is_served_from_its_watch(ctrlhost_host, server, reverse) -> None:
-    red, one, every = Seen("red", label_selector="color=red"), Seen("one", namespaces=["a"]), Seen("every")
+    red, in_a, every = Seen("red", label_selector="color=red"), Seen("one", namespaces=["a"]), Seen("every")
     named = Seen("named", field_selector="metadata.name=blue,metadata.namespace=b")
-    plugins = [red.module, one.module, named.module, every.module]
+    plugins = [red.module, in_a.module, named.module, every.module]
     ctrlhost_host(*(reversed(plugins) if reverse else plugins), sandbox=server.sandbox)
     red.saw(RED_A, RED_B)
-    one.saw(RED_A, BLUE_A)
+    in_a.saw(RED_A, BLUE_A)
     named.saw(BLUE_B)
     every.saw(RED_A, BLUE_A, RED_B, BLUE_B)
     assert server.watches("configmaps") == [(MAPS, "", "")]
@@ -107,7 +107,7 @@ def test_a_selection_that_another_plugin_covers_is_served_from_its_watch(ctrlhos
     server.client.create(config_map("new", "b", labels={"color": "red"}))
     red.saw(RED_A, RED_B, ("b", "new"))
     every.saw(RED_A, BLUE_A, RED_B, BLUE_B, ("b", "new"))
-    one.saw(RED_A, BLUE_A)
+    in_a.saw(RED_A, BLUE_A)
 
 
 @pytest.mark.behaviour("operations/OP133")
@@ -116,8 +116,8 @@ def test_one_selection_is_one_watch_that_keeps_what_either_plugin_reads(ctrlhost
 
     def plugin(name: str, read: str) -> Any:
         def reconcile(ctx: ctrlhost.Context, request: Request) -> None:
-            found = ctx.get(request)
-            parts[name] = None if found is None else found.get_path(*read.split("."))
+            obj = ctx.get(request)
+            parts[name] = None if obj is None else obj.get_path(*read.split("."))
 
         source = For("v1", "ConfigMap", namespaces=["a"], reads=[read.partition(".")[0]])
         return plugin_of(lambda plugin: plugin.add_controller("c", reconcile, source), name)
@@ -130,14 +130,14 @@ def test_one_selection_is_one_watch_that_keeps_what_either_plugin_reads(ctrlhost
 
 def informers(host: Any) -> dict[str, Any]:
     """Return the informers of ConfigMaps by key."""
-    return {one.key: one for one in host.host.factory.informers() if one.kind == "ConfigMap"}
+    return {informer.key: informer for informer in host.host.factory.informers() if informer.kind == "ConfigMap"}
 
 
 @pytest.mark.behaviour("operations/OP134")
 def test_transforms_and_field_selectors_that_only_the_server_knows_have_their_own_watches(
     ctrlhost_host, server
 ) -> None:
-    found: dict[str, list[Any]] = {}
+    handles: dict[str, list[Any]] = {}
 
     def slim(obj: Any) -> Any:
         return {**obj.to_dict(), "spec": {}}
@@ -147,7 +147,7 @@ def test_transforms_and_field_selectors_that_only_the_server_knows_have_their_ow
 
     def plugin(name: str, *scopes: dict[str, Any]) -> Any:
         def setup(plugin: ctrlhost.PluginContext) -> None:
-            found[name] = [plugin.informer("v1", "Pod", **scope) for scope in scopes]
+            handles[name] = [plugin.informer("v1", "Pod", **scope) for scope in scopes]
 
         return plugin_of(setup, name)
 
@@ -157,9 +157,9 @@ def test_transforms_and_field_selectors_that_only_the_server_knows_have_their_ow
         plugin("nodes", {"field_selector": "spec.nodeName=n"}),
         sandbox=server.sandbox,
     )
-    eventually(lambda: all(one.has_synced for each in found.values() for one in each))
-    same, again, different, plain = (one.key for one in found["one"])
-    others, shared = (one.key for one in found["two"])
+    eventually(lambda: all(of_plugin.has_synced for handle in handles.values() for of_plugin in handle))
+    same, again, different, plain = (handle.key for handle in handles["one"])
+    others, shared = (handle.key for handle in handles["two"])
     assert same == again
     assert plain == shared
     assert len({same, different, others, plain}) == 4
@@ -176,10 +176,10 @@ def test_the_rest_keep_the_wide_watch_and_their_cache_when_the_wide_user_goes(ct
     host = ctrlhost_host(narrow.module, wide.module, sandbox=server.sandbox)
     wide.saw(RED_A, BLUE_A, RED_B, BLUE_B)
     narrow.saw(RED_A, BLUE_A)
-    before = {one.key for one in informers(host)["ConfigMap.v1 namespaces=a"].lister.list("a")}
-    next(one for one in host.host.plugins if one.name == "wide").stop(5.0)
+    before = {obj.key for obj in informers(host)["ConfigMap.v1 namespaces=a"].lister.list("a")}
+    next(plugin for plugin in host.host.plugins if plugin.name == "wide").stop(5.0)
     eventually(lambda: informers(host)["ConfigMap.v1"].users == 1)
-    assert {one.key for one in informers(host)["ConfigMap.v1 namespaces=a"].lister.list("a")} == before
+    assert {obj.key for obj in informers(host)["ConfigMap.v1 namespaces=a"].lister.list("a")} == before
     server.client.create(config_map("late", "a"))
     narrow.saw(RED_A, BLUE_A, ("a", "late"))
     assert server.watches("configmaps") == [(MAPS, "", "")]
@@ -197,7 +197,7 @@ def test_a_wider_informer_that_comes_later_has_a_watch_of_its_own_and_the_status
     eventually(lambda: wide.has_synced and joined.has_synced)
     assert server.watches("configmaps") == [("/api/v1/configmaps", "", ""), ("/api/v1/namespaces/a/configmaps", "", "")]
     assert server.opened("configmaps") == 2
-    (line,) = [one for one in host.host.inspection.checks("readyz") if one.name == "informer/ConfigMap.v1"]
+    (line,) = [check for check in host.host.inspection.checks("readyz") if check.name == "informer/ConfigMap.v1"]
     assert line.passed
     assert line.detail.endswith("; has a watch of its own beside ConfigMap.v1 namespaces=a until the host starts again")
 
@@ -211,8 +211,8 @@ def test_a_wider_informer_that_comes_later_has_a_watch_of_its_own_and_the_status
 def test_the_bundled_plugins_share_the_watch_of_ingresses(ctrlhost_host, server, plugins, labels) -> None:
     from ctrlhost_hostname import plugin
 
-    for one in plugin.ctrlhost_crds():
-        server.client.create(one)
+    for definition in plugin.ctrlhost_crds():
+        server.client.create(definition)
     free = {"hostname": {"rest-address": "127.0.0.1", "rest-port": 0}}
     host = ctrlhost_host(*plugins, sandbox=server.sandbox, settings=free if "hostname" in plugins else {})
     assert all(plugin.controllers for plugin in host.host.plugins)

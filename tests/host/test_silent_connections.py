@@ -106,8 +106,8 @@ def test_silent_connections_do_not_starve_the_probes(host: HostProcess, clients)
                 count += 1
             if len(opened) >= 1000:
                 opened.pop(0).close()
-        for one in opened:
-            one.close()
+        for connection in opened:
+            connection.close()
 
     flooding = threading.Thread(target=flood)
     flooding.start()
@@ -146,9 +146,9 @@ def test_a_header_has_five_seconds(host: HostProcess, clients) -> None:
 
     writing = threading.Thread(target=dribble)
     writing.start()
-    for one in (silent, dribbling):
+    for connection in (silent, dribbling):
         with contextlib.suppress(ConnectionError):
-            assert one.recv(100) == b""
+            assert connection.recv(100) == b""
         assert time.monotonic() - began >= 4.9
     writing.join()
     assert rejected(host, "probes", "header_timeout") == 2
@@ -172,7 +172,7 @@ def test_an_idle_connection_to_the_probes_has_thirty_seconds(host: HostProcess) 
 @behaviour("operations/OP8")
 def test_without_free_descriptors_the_host_rests_and_goes_on(host: HostProcess, clients) -> None:
     address = serving(host, "probes")
-    held = {int(one.name) for one in Path(f"/proc/{host.pid}/fd").iterdir()}
+    held = {int(path.name) for path in Path(f"/proc/{host.pid}/fd").iterdir()}
     free = next(number for number in range(1 << 20) if number not in held)
     before, lines = resource.prlimit(host.pid, resource.RLIMIT_NOFILE), len(host.lines)
     resource.prlimit(host.pid, resource.RLIMIT_NOFILE, (free, before[1]))

@@ -56,9 +56,9 @@ async def background(stop):
 
 def part(text: str, beginning: str) -> str:
     """Return the paragraph that begins so, up to the next thread."""
-    found = [one for one in text.split("\n\n") if one.startswith(beginning)]
-    assert found, (beginning, text)
-    return found[0]
+    sections = [section for section in text.split("\n\n") if section.startswith(beginning)]
+    assert sections, (beginning, text)
+    return sections[0]
 
 
 @pytest.mark.behaviour("operations/OP93")
@@ -74,9 +74,9 @@ def test_each_thread_and_task_is_shown_with_its_work_and_without_values(start_ho
     host.eventually(lambda: re.search(r"awaits \S+ background\n", host.get("/debug/stacks")[1]), "the task")
     status, text = host.get("/debug/stacks")
     assert status == 200
-    workers = [one for one in text.split("\n\n") if one.startswith("thread busy/threads worker ")]
-    (running,) = (one for one in workers if "reconcile" in one.splitlines()[1])
-    (idle,) = (one for one in workers if one is not running)
+    workers = [section for section in text.split("\n\n") if section.startswith("thread busy/threads worker ")]
+    (running,) = (worker for worker in workers if "reconcile" in worker.splitlines()[1])
+    (idle,) = (worker for worker in workers if worker is not running)
     head, work, *frames = running.splitlines()
     assert re.fullmatch(r"thread busy/threads worker \d, native id \d+, \d+\.\d{3} s of CPU", head)
     assert re.fullmatch(r"  plugin busy, controller busy/threads, key default/ann, reconcile \d-1, reconcile", work)

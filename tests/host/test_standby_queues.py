@@ -35,10 +35,10 @@ def test_the_queue_of_a_standby_does_not_look_like_a_backlog(sandbox: Any, ctrlh
     assert metric(host, "workqueue_depth", controller="demo/maps", priority="-100") == 0
     assert metric(host, "ctrlhost_workqueue_oldest_item_seconds", controller="demo/maps") == 0
 
-    (shown,) = (one for one in status_of(host)["controllers"] if one["name"] == "demo/maps")
-    assert (shown["leading"], shown["queue"]["depth"], shown["queue"]["oldest_seconds"]) == (False, 3, 0.0)
-    assert queue._of_controller(shown)[:3] == ["demo/maps", 3, "standby"]
-    row = screen._controller(shown, None)
+    (facts,) = (entry for entry in status_of(host)["controllers"] if entry["name"] == "demo/maps")
+    assert (facts["leading"], facts["queue"]["depth"], facts["queue"]["oldest_seconds"]) == (False, 3, 0.0)
+    assert queue._of_controller(facts)[:3] == ["demo/maps", 3, "standby"]
+    row = screen._controller(facts, None)
     assert row[7] == "-"
     assert row[-1] == "standby"
     client.close()

@@ -71,8 +71,8 @@ def test_a_process_that_was_stopped_beyond_its_lease_does_not_write_in_its_old_t
     assert refused["msg"] in ("refused: term", "refused: deadline")
     host.line("begun in term 2")
     eventually(lambda: client.find("v1", "Secret", "x", "default"), LIMIT)
-    writes = [one for one in sandbox.audit if one.resource == "secrets"]
-    assert all(b'"term":"2"' in one.body for one in writes), writes
+    writes = [record for record in sandbox.audit if record.resource == "secrets"]
+    assert all(b'"term":"2"' in write.body for write in writes), writes
     assert host.metric("controller_runtime_reconcile_errors_total", controller="demo/c") == 0
     reason = refused["msg"].removeprefix("refused: ")
     assert host.metric("ctrlhost_writes_refused_total", plugin="demo", reason=reason) == 1

@@ -72,7 +72,7 @@ def test_a_thread_that_a_plugin_starts_itself_writes_in_any_term(ctrlhost_host, 
     client.create(secret("a"))
     lapse_and_renew(host, plugin)
     client.create(secret("b"))
-    assert [one.name for one in written(host)] == ["a", "b"]
+    assert [write.name for write in written(host)] == ["a", "b"]
 
 
 @behaviour("supervision/LD8")
@@ -203,9 +203,9 @@ def test_every_kind_of_write_is_refused_without_leadership(ctrlhost_host, manual
 
     def outcome(write: Any, client: Any) -> str:
         try:
-            made = write(client)
-            if asyncio.iscoroutine(made):
-                asyncio.run(made)
+            answer = write(client)
+            if asyncio.iscoroutine(answer):
+                asyncio.run(answer)
         except NotLeading as error:
             return error.reason
         return "sent"
@@ -235,7 +235,7 @@ def test_every_kind_of_write_is_refused_without_leadership(ctrlhost_host, manual
     eventually(lambda: not controller.status().active, LIMIT)
     assert host.host.events.flush(LIMIT)
     assert written(host) == written(host, "pods") == []
-    assert [one for one in host.events() if one["reason"] == "Refused"] == []
+    assert [event for event in host.events() if event["reason"] == "Refused"] == []
     assert sum(refused(host).values()) == 3 * len(writes) + 2
 
 
@@ -270,13 +270,13 @@ def test_reads_and_the_writes_of_every_replica_are_sent_without_leadership(sandb
     plugin.replica_client.create(secret("by-hand"))
     for client in (plugin.client, plugin.replica_client):
         assert client.get("v1", "Secret", "by-hand", "default")
-        assert [one["metadata"]["name"] for one in client.list("v1", "Secret", "default")] == ["by-hand"]
+        assert [obj["metadata"]["name"] for obj in client.list("v1", "Secret", "default")] == ["by-hand"]
         # A review is posted, and writes nothing.
         assert client.create(REVIEW)["status"]["allowed"]
     host.client.create(config_map("x", labels={"mine": "1"}))
     eventually(lambda: len(written(host)) == 2, LIMIT)
-    eventually(lambda: [one for one in host.events() if one["reason"] == "Sent"], LIMIT)
-    assert [one.name for one in written(host)] == ["by-hand", "by-reconcile"]
+    eventually(lambda: [event for event in host.events() if event["reason"] == "Sent"], LIMIT)
+    assert [write.name for write in written(host)] == ["by-hand", "by-reconcile"]
     assert host.controllers["demo/c"].status().errors == 0
     assert refused(host) == {}
 
@@ -312,8 +312,8 @@ def test_without_an_election_writes_are_refused_only_after_the_drain(ctrlhost_ho
         plugin.client.create(secret("after"))
     assert caught.value.reason == "term"
     assert terms == [1]
-    assert [one.name for one in written(host)] == ["before", "while-draining"]
-    assert [one["reason"] for one in host.events()] == ["Drained"]
+    assert [write.name for write in written(host)] == ["before", "while-draining"]
+    assert [event["reason"] for event in host.events()] == ["Drained"]
     assert refused(host) == {("demo", "term"): 1}
 
 
@@ -382,5 +382,5 @@ def test_leadership_that_flips_sends_no_write_outside_a_term_and_loses_no_key(ct
         term = next(term for term, (first, end) in spans.items() if first <= number < end)
         assert f'"term":"{term}"'.encode() in write.body, (number, term, write.body)
     last = spans[60][1]
-    eventually(lambda: {one.name for one in written(host)[last:]} == set(keys), LIMIT)
+    eventually(lambda: {record.name for record in written(host)[last:]} == set(keys), LIMIT)
     assert host.controllers["demo/c"].status().errors == 0

@@ -68,9 +68,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     distributions.add("broken", BROKEN)
     with ExitStack() as stack:
         runtime = stack.enter_context(TemporaryDirectory(prefix="run-"))
-        found = Running(distributions.environment(XDG_RUNTIME_DIR=runtime))
-        stack.callback(lambda: found.host.end())
-        yield found
+        operator = Running(distributions.environment(XDG_RUNTIME_DIR=runtime))
+        stack.callback(lambda: operator.host.end())
+        yield operator
 
 
 def controllers(lines: list[str]) -> list[str]:

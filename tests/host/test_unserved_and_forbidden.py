@@ -43,7 +43,7 @@ def ready_text(host: Any) -> str:
 
 
 @behaviour("authoring/AM3")
-@pytest.mark.parametrize(("kind", "text"), list(UNSERVED.items()), ids=lambda one: one[1] if len(one) == 2 else "")
+@pytest.mark.parametrize(("kind", "text"), list(UNSERVED.items()), ids=lambda case: case[1] if len(case) == 2 else "")
 def test_an_unserved_kind_is_named_with_what_the_server_has(
     ctrlhost_host: Any, caplog: pytest.LogCaptureFixture, kind: tuple[str, str], text: str
 ) -> None:
@@ -52,7 +52,9 @@ def test_an_unserved_kind_is_named_with_what_the_server_has(
     plugin = host.host.plugins[0]
     host.wait_for(lambda: plugin.state == "waiting")
     assert text in plugin.reason
-    assert any(text in one.getMessage() for one in caplog.records if "plugin demo waiting: " in one.getMessage())
+    assert any(
+        text in record.getMessage() for record in caplog.records if "plugin demo waiting: " in record.getMessage()
+    )
     (line,) = [line for line in ready_text(host).splitlines() if "plugin/demo" in line]
     assert f"waiting: {kind[1]} ({kind[0]}): {text}" in line
     with pytest.raises(NotSettled) as caught:
@@ -99,7 +101,7 @@ def test_a_write_without_its_right_fails_with_the_line_to_add(
             raise
 
     plugin = plugin_of(
-        lambda one: one.add_controller("c", reconcile, For("v1", "ConfigMap", label_selector="mine")),
+        lambda context: context.add_controller("c", reconcile, For("v1", "ConfigMap", label_selector="mine")),
         permissions=lambda settings: [Permission("", ["configmaps"], ["get"])],
     )
     host = ctrlhost_host(plugin, least_privilege=True)
@@ -111,7 +113,7 @@ def test_a_write_without_its_right_fails_with_the_line_to_add(
         assert str(caught[0].hint).startswith(hint)
         assert 'cannot patch resource "configmaps"' in caught[0].message
         assert hint in host.wait_for(lambda: host.controllers["demo/c"].status().last_error)
-    assert any(hint in one.getMessage() for one in caplog.records if "reconcile failed" in one.getMessage())
+    assert any(hint in record.getMessage() for record in caplog.records if "reconcile failed" in record.getMessage())
 
 
 def test_another_reason_for_a_403_has_no_such_hint(sandbox: Sandbox) -> None:

@@ -16,15 +16,15 @@ from tests.support.host_process import HostProcess
 
 @pytest.fixture
 def runtime() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="admin-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="admin-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
     # Paths of pytest can be longer than the address of a socket.
-    with TemporaryDirectory(prefix="admin-") as made:
-        yield Path(made)
+    with TemporaryDirectory(prefix="admin-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(scope="package")

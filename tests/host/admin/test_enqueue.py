@@ -23,16 +23,20 @@ def test_an_enqueued_key_does_not_wait_for_its_back_off(shared: Acting, plugin: 
     fixed, name, controller = shared.folder / f"fixed-{plugin}", f"failing-{plugin}", f"{plugin}/b"
     shared.create("b", name, fail=str(fixed))
     key = f"default/{name}"
-    waiting = eventually(lambda: (one := key_of(shared.host, controller, key))["verdict"] == "backing off" and one)
+    waiting = eventually(
+        lambda: (status := key_of(shared.host, controller, key))["verdict"] == "backing off" and status
+    )
     assert 500 < waiting["due_seconds"] <= 720
     assert waiting["facts"][0].startswith("1 failures, ")
     for times in (2, 3):
         answer = done(shared.host, "enqueue", controller=controller, keys=[key])
         assert answer == {"controller": controller, "queued": 1, "warnings": []}
         shared.ran(controller, key, times)
-        again = eventually(lambda: (one := key_of(shared.host, controller, key))["verdict"] == "backing off" and one)
+        again = eventually(
+            lambda: (status := key_of(shared.host, controller, key))["verdict"] == "backing off" and status
+        )
         assert again["facts"][0].startswith("1 failures, "), "the failures start anew"
-    failing = {one["key"]: one for one in page_of(shared.host, controller, part="failing")["items"]}
+    failing = {item["key"]: item for item in page_of(shared.host, controller, part="failing")["items"]}
     assert failing[key]["failures"] == 1
     fixed.touch()
     done(shared.host, "enqueue", controller=controller, keys=[key])
@@ -58,14 +62,14 @@ def test_keys_that_are_not_in_the_cache_and_all_keys(shared: Acting, plugin: str
 
     done(shared.host, "pause", plugin=plugin, controller="a")
     objects = list(shared.client.list("v1", "ConfigMap", "default", label_selector="a=1"))
-    for priority, given in ((-100, {}), (7, {"priority": 7})):
-        answer = done(shared.host, "enqueue", controller=controller, all=True, **given)
+    for priority, options in ((-100, {}), (7, {"priority": 7})):
+        answer = done(shared.host, "enqueue", controller=controller, all=True, **options)
         assert answer["queued"] == len(objects)
         (warning,) = answer["warnings"]
         assert warning.startswith(f"{controller} is paused by uid ")
         items = page_of(shared.host, controller, limit=1000)["items"]
-        assert {one["key"] for one in items} == {f"default/{one['metadata']['name']}" for one in objects}
-        assert {one["priority"] for one in items} == {priority}
+        assert {item["key"] for item in items} == {f"default/{obj['metadata']['name']}" for obj in objects}
+        assert {item["priority"] for item in items} == {priority}
     done(shared.host, "resume", plugin=plugin, controller="a")
     shared.ran(controller, wanted[1], 2)
     status, answer = act(shared.host, "enqueue", controller=f"{plugin}/free", all=True)
@@ -80,18 +84,18 @@ def test_keys_that_are_not_in_the_cache_and_all_keys(shared: Acting, plugin: str
 
 
 def test_keys_have_the_type_that_the_controller_knows(ctrlhost_host: Any) -> None:
-    given: dict[str, Any] = {"text": "one", "number": 7, "pair": ("a", 1), "mixed": Request("a", "b"), "none": None}
-    reconciled: dict[str, list[Any]] = {name: [] for name in given}
+    originals: dict[str, Any] = {"text": "one", "number": 7, "pair": ("a", 1), "mixed": Request("a", "b"), "none": None}
+    reconciled: dict[str, list[Any]] = {name: [] for name in originals}
 
     class Plugin:
         @ctrlhost.hookimpl
         def ctrlhost_setup(self, plugin: Any) -> None:
-            for name, key in given.items():
+            for name, key in originals.items():
                 every = Every(3600, requests=lambda key=key: [] if key is None else [key], at_start=True)
                 plugin.add_controller(name, lambda _ctx, key, seen=reconciled[name]: seen.append(key), every)
 
     host = ctrlhost_host(Plugin())
-    eventually(lambda: all(reconciled[name] == [key] for name, key in given.items() if key is not None))
+    eventually(lambda: all(reconciled[name] == [key] for name, key in originals.items() if key is not None))
     admin = Admin(host.host.state)
 
     def enqueue(controller: str, *keys: str) -> tuple[int, Any]:

@@ -17,17 +17,17 @@ behaviour = pytest.mark.behaviour
 def test_a_level_of_the_log_ends_by_itself(shared: Acting, plugin: str) -> None:
     other, key = "apart" if plugin == "inside" else "inside", f"default/level-{plugin}"
     shared.create("a", key.partition("/")[2])
-    for one in (plugin, other):
-        shared.ran(f"{one}/a", key)
+    for name in (plugin, other):
+        shared.ran(f"{name}/a", key)
 
     def again(times: int) -> int:
         """Reconcile the key in both plugins; return the debug lines so far."""
-        for one in (plugin, other):
-            done(shared.host, "enqueue", controller=f"{one}/a", keys=[key])
-            shared.ran(f"{one}/a", key, times)
-            ended = f"ended {one}/a {key}"
+        for name in (plugin, other):
+            done(shared.host, "enqueue", controller=f"{name}/a", keys=[key])
+            shared.ran(f"{name}/a", key, times)
+            ended = f"ended {name}/a {key}"
             shared.host.wait_for(lambda: len([x for x in shared.host.lines if x["msg"] == ended]) == times, ended)  # noqa: B023 - called here
-        return len([one for one in shared.host.lines if one["msg"] == f"a debug line of {key}"])
+        return len([entry for entry in shared.host.lines if entry["msg"] == f"a debug line of {key}"])
 
     assert again(2) == 0
     answer = done(shared.host, "log-level", target=plugin, level="debug", seconds=3600)

@@ -32,7 +32,7 @@ behaviour = pytest.mark.behaviour
 @EITHER
 @behaviour("operations/OP84")
 def test_a_pause_lets_runs_end_and_begins_none(shared: Acting, plugin: str) -> None:
-    gate, names = shared.folder / f"gate-{plugin}", [f"{plugin}/{one}" for one in ("a", "b", "c", "free")]
+    gate, names = shared.folder / f"gate-{plugin}", [f"{plugin}/{letter}" for letter in ("a", "b", "c", "free")]
     long, late = f"{plugin}-long", f"{plugin}-late"
     shared.create("a", long, hold=str(gate))
     shared.ran(f"{plugin}/a", f"default/{long}")
@@ -50,26 +50,28 @@ def test_a_pause_lets_runs_end_and_begins_none(shared: Acting, plugin: str) -> N
     gate.touch()
     shared.host.line(f"ended {plugin}/a default/{long}")
     eventually(lambda: page_of(shared.host, f"{plugin}/a")["total"] == 1)
-    assert [shared.runs(f"{plugin}/{one}", f"default/{late}-{one}") for one in "ab"] == [0, 0]
+    assert [shared.runs(f"{plugin}/{letter}", f"default/{late}-{letter}") for letter in "ab"] == [0, 0]
     assert done(shared.host, "pause", plugin=plugin, controller="a") == {
         "controllers": [f"{plugin}/a"], "changed": False, "running": 0, "queued": 1,
     }  # fmt: skip
 
-    shown = {one["name"]: one for one in status_of(shared.host)["controllers"]}
+    controllers = {controller["name"]: controller for controller in status_of(shared.host)["controllers"]}
     for name in names:
-        assert shown[name]["paused"]
-        assert shown[name]["paused_by"] == by
-        assert shown[name]["paused_since"].endswith("Z")
-    assert not shown[f"{other}/a"]["paused"]
-    assert shown[f"{other}/a"]["paused_by"] is None
+        assert controllers[name]["paused"]
+        assert controllers[name]["paused_by"] == by
+        assert controllers[name]["paused_since"].endswith("Z")
+    assert not controllers[f"{other}/a"]["paused"]
+    assert controllers[f"{other}/a"]["paused_by"] is None
     verdict = key_of(shared.host, f"{plugin}/a", f"default/{late}-a")
     assert (verdict["verdict"], verdict["facts"]) == ("paused", [f"controller {plugin}/a was paused by {by}"])
-    begun = [datetime.fromisoformat(one) for one in (verdict["since"], shown[f"{plugin}/a"]["paused_since"])]
+    begun = [
+        datetime.fromisoformat(moment) for moment in (verdict["since"], controllers[f"{plugin}/a"]["paused_since"])
+    ]
     assert abs(begun[0] - begun[1]) < timedelta(seconds=1)
     shared.host.line(f"plugin {plugin} degraded: paused: {plugin}/a by {by}, {plugin}/b by {by}")
 
-    one = done(shared.host, "resume", plugin=plugin, controller="b")
-    assert (one["controllers"], one["changed"]) == ([f"{plugin}/b"], True)
+    resumed = done(shared.host, "resume", plugin=plugin, controller="b")
+    assert (resumed["controllers"], resumed["changed"]) == ([f"{plugin}/b"], True)
     shared.ran(f"{plugin}/b", f"default/{late}-b")
     assert shared.runs(f"{plugin}/a", f"default/{late}-a") == 0
     assert done(shared.host, "resume", plugin=plugin)["changed"] is True
@@ -93,7 +95,7 @@ def test_changes_during_a_pause_are_merged(shared: Acting, plugin: str) -> None:
 
     def delivered() -> bool:
         informers = status_of(shared.host)["informers"]
-        return not any(one["cost"]["pending"] for one in informers)
+        return not any(informer["cost"]["pending"] for informer in informers)
 
     for name in names:
         shared.host.line(f"run {other}/c default/{name} 100 ")
@@ -104,7 +106,7 @@ def test_changes_during_a_pause_are_merged(shared: Acting, plugin: str) -> None:
     for name in names:
         shared.host.line(f"run {plugin}/c default/{name} 100 ", after=before)
     eventually(lambda: page_of(shared.host, f"{plugin}/c")["total"] == 0)
-    runs = [one for one in shared.host.lines[before:] if one["msg"].startswith(f"run {plugin}/c default/merged-")]
+    runs = [line for line in shared.host.lines[before:] if line["msg"].startswith(f"run {plugin}/c default/merged-")]
     assert len(runs) == 10
 
 
@@ -193,7 +195,7 @@ def test_a_plugin_that_was_never_set_up_can_be_paused_as_a_whole(ctrlhost_host: 
 @behaviour("operations/OP84")
 def test_an_isolated_plugin_without_a_process_can_be_paused(shared: Acting) -> None:
     host, name = shared.host, "without-process"
-    names = [f"apart/{one}" for one in ("a", "b", "c", "free")]
+    names = [f"apart/{letter}" for letter in ("a", "b", "c", "free")]
     shared.create("c", f"{name}-first")
     line = host.line(f"run apart/c default/{name}-first ")
     before = len(host.lines)
@@ -285,17 +287,17 @@ def test_a_pause_is_of_one_replica_and_the_setting_of_all(
     assert done(first.host, "pause", plugin="inside")["changed"] is True
     for label in ("a", "b"):
         first.create(label, f"after-{label}")
-    for one in (first, second):
-        eventually(lambda one=one: page_of(one.host, "inside/b")["total"] == 1)
+    for replica in (first, second):
+        eventually(lambda replica=replica: page_of(replica.host, "inside/b")["total"] == 1)
     eventually(lambda: page_of(first.host, "inside/a")["total"] == 1)
     first.host.signal(signal.SIGKILL)
     first.host.wait()
     # As if its lease had expired.
     client.patch("coordination.k8s.io/v1", "Lease", "ctrlhost", "default", {"spec": {"holderIdentity": ""}})
     second.ran("inside/a", "default/after-a")
-    shown = {one["name"]: one for one in status_of(second.host)["controllers"]}
-    assert (shown["inside/a"]["paused"], shown["inside/a"]["leading"]) == (False, True)
-    assert (shown["inside/b"]["paused"], shown["inside/b"]["paused_by"]) == (True, "the setting `paused`")
+    controllers = {controller["name"]: controller for controller in status_of(second.host)["controllers"]}
+    assert (controllers["inside/a"]["paused"], controllers["inside/a"]["leading"]) == (False, True)
+    assert (controllers["inside/b"]["paused"], controllers["inside/b"]["paused_by"]) == (True, "the setting `paused`")
     assert page_of(second.host, "inside/b")["total"] == 1
     assert second.runs("inside/b", "default/after-b") == 0
     assert done(second.host, "resume", plugin="inside", controller="b")["changed"] is True

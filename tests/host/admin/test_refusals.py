@@ -79,8 +79,8 @@ def test_what_is_refused_changes_nothing_and_is_logged(
 ) -> None:
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     before = len(shared.host.lines)
-    found, answer = send(socket_of(shared.host), action, sent)
-    assert found == status
+    code, answer = send(socket_of(shared.host), action, sent)
+    assert code == status
     assert answer["error"].startswith(error)
     assert (answer["hint"] or "").startswith(hint or "")
     assert (answer["hint"] is None) == (hint is None)
@@ -91,7 +91,7 @@ def test_what_is_refused_changes_nothing_and_is_logged(
     assert "\n" not in line["msg"]
     if status == 404 and action != "paus":
         assert answer["error"].split("`")[1] in line["msg"]
-    assert not [one["name"] for one in status_of(shared.host)["controllers"] if one["paused"]]
+    assert not [controller["name"] for controller in status_of(shared.host)["controllers"] if controller["paused"]]
 
 
 @behaviour("operations/OP42")
@@ -108,11 +108,11 @@ def test_what_the_listener_refuses_is_logged(
     shared: Acting, headers: dict[str, str], method: str, body: bytes, status: int, error: str
 ) -> None:
     before = len(shared.host.lines)
-    found, answer = send(socket_of(shared.host), "pause", body, method, headers=headers)
-    assert (found, answer["error"]) == (status, error)
+    code, answer = send(socket_of(shared.host), "pause", body, method, headers=headers)
+    assert (code, answer["error"]) == (status, error)
     by = f"uid {os.geteuid()} pid {os.getpid()}"
     assert shared.host.line(f"admin: pause by {by}: {status} {error}", after=before)["level"] == "warning"
-    assert not [one["name"] for one in status_of(shared.host)["controllers"] if one["paused"]]
+    assert not [controller["name"] for controller in status_of(shared.host)["controllers"] if controller["paused"]]
 
 
 @behaviour("operations/OP42")

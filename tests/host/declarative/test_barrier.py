@@ -143,7 +143,7 @@ def test_a_map_sees_full_caches_in_whatever_order_they_fill(ctrlhost_host, sandb
     def users_of(secret: Object, caches: Caches) -> list[Request]:
         users = caches["v1/ConfigMap"].list()
         seen.append((secret.name, secret.get_path("data", "version"), len(users)))
-        return [Request(each.name, each.namespace) for each in users if each["data"]["secret"] == secret.name]
+        return [Request(user.name, user.namespace) for user in users if user["data"]["secret"] == secret.name]
 
     @plugin.controller(MINE, watches=[Watches("v1/Secret", map=users_of, label_selector="of=test")])
     def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
@@ -191,7 +191,7 @@ def test_a_map_that_reads_an_undeclared_kind_is_told_the_line_to_add(ctrlhost_ho
     (handle,) = [
         handle
         for _, handle in host.controllers["p/configmap"].uses
-        if handle and any(one.use == "map" for one in handle.callback_metrics)
+        if handle and any(metric.use == "map" for metric in handle.callback_metrics)
     ]
     (metrics,) = handle.callback_metrics
     assert metrics.name.endswith("users_of")
@@ -214,11 +214,11 @@ def test_a_map_gets_structs_where_the_kind_is_one(ctrlhost_host) -> None:
 
     @plugin.controller(MINE, watches=[Watches(Keys, map=of_keys, label_selector="of=test")])
     def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
-        runs.append((obj.name, [each.data for each in ctx.cache(Keys).list()]))
+        runs.append((obj.name, [keyring.data for keyring in ctx.cache(Keys).list()]))
 
     host = ctrlhost_host(plugin)
     host.client.create(secret("one", a="1"))
     host.client.create(user("one", "one"))
     host.run_until_idle()
-    assert {type(each) for each in seen} == {Keys}
+    assert {type(obj) for obj in seen} == {Keys}
     assert runs[-1] == ("one", [{"a": "MQ=="}])

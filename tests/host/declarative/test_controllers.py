@@ -45,8 +45,8 @@ def test_two_hosts_of_one_plugin_share_no_state(ctrlhost_host, sandbox: Sandbox)
         if obj.name == "one":
             while ctx.state:
                 ctx.client.create(config_map(ctx.state.pop(), labels={"mine": "1"}))
-            found = map(ctx.cache("v1/ConfigMap").get, ("of-first", "of-second", "one"))
-            seen.append((ctx.state, [each.name for each in found if each is not None]))
+            objects = map(ctx.cache("v1/ConfigMap").get, ("of-first", "of-second", "one"))
+            seen.append((ctx.state, [item.name for item in objects if item is not None]))
 
     def reconciled(host: Any) -> list[str]:
         """Reconcile `one` once more; return what its function found in the cache."""
@@ -215,7 +215,7 @@ def test_a_def_and_an_async_def_of_the_same_body_do_the_same(ctrlhost_host) -> N
         assert reconcile.name == "configmap"
 
     assert ends[0] == ends[1] == ({"data": "1"}, 1, 1, 0)
-    assert [type(one) for one in contexts] == [ctrlhost.Context, ctrlhost.AsyncContext]
+    assert [type(context) for context in contexts] == [ctrlhost.Context, ctrlhost.AsyncContext]
 
 
 @pytest.mark.behaviour("authoring/AU10")
@@ -305,7 +305,7 @@ def test_own_writes_to_owned_objects_wake_nobody(ctrlhost_host) -> None:
         data = {"size": "MQ==" if len(runs) == 1 else "Mg=="}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": obj.name}, "data": data}
         ctx.client.apply(secret, owner=ctx.object)
-        assert [each.name for each in ctx.cache("v1/Secret").owned()] == [obj.name]
+        assert [item.name for item in ctx.cache("v1/Secret").owned()] == [obj.name]
 
     host = ctrlhost_host(plugin)
     host.client.create(config_map("ann", labels={"mine": "1"}))
@@ -364,7 +364,7 @@ def test_all_own_writes_of_a_run_wake_nobody_and_foreign_changes_do(ctrlhost_hos
     # The event of the second write may come by itself, and its answer has the foreign label.
     assert len(step("between")) in (2, 3)
     assert step("delete") == ["delete"]
-    assert [one["metadata"]["name"] for one in host.client.list("apps/v1", "Deployment", "default")] == ["a"]
+    assert [obj["metadata"]["name"] for obj in host.client.list("apps/v1", "Deployment", "default")] == ["a"]
     assert step("rest") == ["rest"]
     host.client.patch("apps/v1", "Deployment", "a", "default", {"spec": {"replicas": 2}})
     host.run_until_idle()

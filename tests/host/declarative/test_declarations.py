@@ -377,7 +377,7 @@ def test_all_mistakes_of_a_plugin_are_reported_at_its_start(
     distributions: Distributions, start_host: StartHost
 ) -> None:
     chosen = [MISTAKES[name] for name in ("generator", "task", "label selector")]
-    distributions.add("memcached", "\n".join([textwrap.dedent(HEAD), *(one[0] for one in chosen)]))
+    distributions.add("memcached", "\n".join([textwrap.dedent(HEAD), *(case[0] for case in chosen)]))
     host = start_host("--sandbox", plugins="memcached")
     line = host.line("plugin memcached failed: ")["msg"]
     file = distributions.folder / "test_memcached.py"
@@ -412,7 +412,7 @@ def test_two_controllers_of_one_name_and_unusable_settings_are_mistakes() -> Non
 def test_pages_of_one_path_and_indexes_of_one_name_are_mistakes() -> None:
     plugin: Any = ctrlhost.Plugin()
 
-    def rows(given: Any) -> list[str]:
+    def rows(keys: Any) -> list[str]:
         return []
 
     plugin.page("/same")(rows)
@@ -422,8 +422,8 @@ def test_pages_of_one_path_and_indexes_of_one_name_are_mistakes() -> None:
         plugin.index(kind)(rows)
     with pytest.raises(DeclarationError) as caught:
         PluginManager().register("twice", plugin)
-    found = ["2 pages have the path /same"] * 2 + ["2 indexes of v1/Pod have the name rows"] * 2
-    assert [one.text for one in caught.value.mistakes] == found
+    mistakes = ["2 pages have the path /same"] * 2 + ["2 indexes of v1/Pod have the name rows"] * 2
+    assert [mistake.text for mistake in caught.value.mistakes] == mistakes
 
 
 def test_no_list_is_an_empty_one() -> None:

@@ -42,9 +42,9 @@ class Wanted:
 
     def __call__(self, ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         self.runs += 1
-        for one in self.wanted:
+        for child in self.wanted:
             try:
-                self.results.append(ctx.ensure(one, **self.options))
+                self.results.append(ctx.ensure(child, **self.options))
             except Exception as error:
                 self.errors.append(error)
                 raise
@@ -58,8 +58,8 @@ def test_an_absent_object_is_looked_for_and_applied(ctrlhost_host) -> None:
     owner = host.client.create(mine())
     host.run_until_idle()
     assert requests.new() == ["get deployments cache", "apply deployments cache"]
-    made = stored(host)
-    assert made["metadata"]["ownerReferences"] == [
+    obj = stored(host)
+    assert obj["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -69,11 +69,11 @@ def test_an_absent_object_is_looked_for_and_applied(ctrlhost_host) -> None:
             "blockOwnerDeletion": True,
         }
     ]
-    assert len(made["metadata"]["annotations"][ANNOTATION]) == 16
-    applied = [one["manager"] for one in made["metadata"]["managedFields"] if one["operation"] == "Apply"]
+    assert len(obj["metadata"]["annotations"][ANNOTATION]) == 16
+    applied = [entry["manager"] for entry in obj["metadata"]["managedFields"] if entry["operation"] == "Apply"]
     assert applied == ["ctrlhost-memcached"]
     assert reasons(host) == [("Created", "created Deployment default/cache", 1)]
-    assert wanted.results[0].uid == made["metadata"]["uid"]
+    assert wanted.results[0].uid == obj["metadata"]["uid"]
     assert errors(host) == 0
 
 
@@ -195,7 +195,7 @@ def test_what_is_no_longer_desired_goes(ctrlhost_host, restart: bool) -> None:
 
 def environment(host: Any) -> dict[str, str]:
     container = stored(host)["spec"]["template"]["spec"]["containers"][0]
-    return {one["name"]: one["value"] for one in container["env"]}
+    return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
 @pytest.mark.behaviour("authoring/AC8")
@@ -267,7 +267,7 @@ def test_an_object_of_another_owner_is_left_alone_until_it_is_gone(ctrlhost_host
     requests = Requests(host)
     host.client.create(mine())
     host.run_until_idle()
-    assert [type(one) for one in wanted.errors] == [NotOwned]
+    assert [type(error) for error in wanted.errors] == [NotOwned]
     assert reasons(host) == [("NotOwned", "Deployment default/cache is controlled by ConfigMap other", 1)]
     assert (errors(host), requests.new()) == (0, [])
     live = stored(host)
@@ -307,7 +307,7 @@ def test_an_owner_that_is_made_again_waits_for_what_the_former_one_owned(ctrlhos
 def test_an_object_without_controller_is_adopted_on_request(ctrlhost_host, manual_clock: ManualClock) -> None:
     wanted = Wanted()
     host = ctrlhost_host(operator(wanted), clock=manual_clock)
-    found = host.client.create(deployment(replicas=1))
+    foreign = host.client.create(deployment(replicas=1))
     owner = host.client.create(mine())
     host.run_until_idle()
     error = wanted.errors[0]
@@ -318,8 +318,10 @@ def test_an_object_without_controller_is_adopted_on_request(ctrlhost_host, manua
     wanted.options = {"adopt": True}
     run_again(host)
     adopted = stored(host)
-    assert adopted["metadata"]["uid"] == found["metadata"]["uid"]
-    assert [one["uid"] for one in adopted["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
+    assert adopted["metadata"]["uid"] == foreign["metadata"]["uid"]
+    assert [owner_reference["uid"] for owner_reference in adopted["metadata"]["ownerReferences"]] == [
+        owner["metadata"]["uid"]
+    ]
     assert adopted["spec"]["replicas"] == 2
     assert ("Adopted", "adopted Deployment default/cache: spec.replicas", 1) in reasons(host)
     assert errors(host) == 0
@@ -461,8 +463,8 @@ def test_a_watched_kind_is_written_without_an_owner_and_its_changes_go_to_the_ma
     assert "pass `owner=None`" in (refused.hint or "")
     wanted.options = {"owner": None}
     run_again(host)
-    made = host.client.get("apps/v1", "Deployment", "cache", "kube-public")
-    assert "ownerReferences" not in made["metadata"]
+    obj = host.client.get("apps/v1", "Deployment", "cache", "kube-public")
+    assert "ownerReferences" not in obj["metadata"]
     host.client.patch("apps/v1", "Deployment", "cache", "kube-public", {"spec": {"replicas": 7}})
     host.run_until_idle()
     assert host.client.get("apps/v1", "Deployment", "cache", "kube-public")["spec"]["replicas"] == 2
@@ -482,8 +484,8 @@ def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_ho
     host.run_until_idle()
     wanted.wanted = [role]
     run_again(host)
-    messages = [str(one) for one in wanted.errors]
-    assert [type(one) for one in wanted.errors] == [ValueError, ValueError]
+    messages = [str(error) for error in wanted.errors]
+    assert [type(error) for error in wanted.errors] == [ValueError, ValueError]
     assert messages[0].startswith("Deployment cache in namespace kube-public cannot be owned from namespace default")
     assert messages[1].startswith("ClusterRole r is cluster-scoped and cannot be owned from namespace default")
     # As the garbage collector of a real server does it.
@@ -492,11 +494,11 @@ def test_an_owner_in_another_namespace_is_refused_before_any_request(ctrlhost_ho
     assert requests.new() == []
     wanted.wanted, wanted.options = [elsewhere, role], {"owner": None}
     run_again(host)
-    made = [
+    objects = [
         host.client.get("apps/v1", "Deployment", "cache", "kube-public"),
         host.client.get("rbac.authorization.k8s.io/v1", "ClusterRole", "r"),
     ]
-    assert ["ownerReferences" in one["metadata"] for one in made] == [False, False]
+    assert ["ownerReferences" in obj["metadata"] for obj in objects] == [False, False]
     requests.new()
     run_again(host)
     assert requests.new() == []
@@ -513,11 +515,11 @@ def test_a_cluster_scoped_owner_owns_objects_of_any_scope(ctrlhost_host, manual_
     requests = Requests(host)
     owner = host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "owner", "labels": MINE}})
     host.run_until_idle()
-    assert [str(one) for one in wanted.errors] == ["ConfigMap a needs metadata.namespace: its owner has none"]
+    assert [str(error) for error in wanted.errors] == ["ConfigMap a needs metadata.namespace: its owner has none"]
     assert requests.new() == []
     wanted.wanted = [config_map("a", "default", n="1"), config_map("a", "kube-public"), role]
     run_again(host, "owner", namespace="")
-    assert {one.owner_references[0].uid for one in wanted.results} == {owner["metadata"]["uid"]}
+    assert {obj.owner_references[0].uid for obj in wanted.results} == {owner["metadata"]["uid"]}
     requests.new()
     run_again(host, "owner", namespace="")
     assert requests.new() == []
@@ -532,7 +534,7 @@ def test_without_an_object_the_owner_is_to_be_named(ctrlhost_host, manual_clock:
     requests = Requests(host)
     host.controllers["memcached/memcached"].queue.add(ctrlhost.Request("cache", "default"))
     host.run_until_idle()
-    assert [str(one) for one in wanted.errors] == [
+    assert [str(error) for error in wanted.errors] == [
         "ConfigMap left has no owner: default/cache is gone; pass `owner=`",
     ]
     assert requests.new() == []
@@ -561,9 +563,9 @@ def test_an_owned_object_that_is_to_have_no_owner_loses_its_reference_once(ctrlh
 @pytest.mark.parametrize("as_dict", [False, True], ids=["object", "dict"])
 def test_an_object_that_was_read_comes_to_rest(ctrlhost_host, as_dict: bool) -> None:
     def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
-        found = ctx.cache("apps/v1/Deployment").get("cache")
-        wanted: Any = deployment() if found is None else found
-        ctx.ensure(found.to_dict() if as_dict and found is not None else wanted)
+        current = ctx.cache("apps/v1/Deployment").get("cache")
+        wanted: Any = deployment() if current is None else current
+        ctx.ensure(current.to_dict() if as_dict and current is not None else wanted)
 
     host = ctrlhost_host(operator(reconcile))
     host.client.create(mine())
@@ -582,7 +584,7 @@ def test_an_object_without_owner_that_somebody_else_made_is_not_taken(ctrlhost_h
     host.client.create(deployment(replicas=1))
     host.client.create(mine())
     host.run_until_idle()
-    assert [type(one) for one in wanted.errors] == [NotOwned]
+    assert [type(error) for error in wanted.errors] == [NotOwned]
     assert stored(host)["spec"]["replicas"] == 1
 
 
@@ -593,7 +595,7 @@ def test_another_owner_is_set_on_request(ctrlhost_host) -> None:
     wanted.options = {"owner": owner}
     host.client.create(mine())
     host.run_until_idle()
-    assert [one["name"] for one in stored(host)["metadata"]["ownerReferences"]] == ["owner"]
+    assert [owner_reference["name"] for owner_reference in stored(host)["metadata"]["ownerReferences"]] == ["owner"]
     requests = Requests(host)
     run_again(host)
     assert requests.new() == []
@@ -632,8 +634,8 @@ def test_texts_of_a_secret_are_no_quantities(ctrlhost_host) -> None:
     for value, version in (("10e9", "1.1"), ("10e9", "1.10")):
         wanted.wanted = [secret(value, version)]
         run_again(host)
-        found = stored(host, "s", ("v1", "Secret"))
-        assert (found["data"], found["metadata"]["labels"]) == ({"key": value}, {"version": version})
+        obj = stored(host, "s", ("v1", "Secret"))
+        assert (obj["data"], obj["metadata"]["labels"]) == ({"key": value}, {"version": version})
 
 
 @pytest.mark.behaviour("authoring/AC20")
@@ -643,8 +645,8 @@ def test_a_list_in_the_same_run_has_the_new_object_or_is_stale(ctrlhost_host) ->
     def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         for name in ("a", "b"):
             ctx.ensure(deployment(name))
-            listed.append(sorted(one.name for one in ctx.cache("apps/v1/Deployment").list()))
-            listed.append(sorted(one.name for one in ctx.cache("apps/v1/Deployment").owned()))
+            listed.append(sorted(item.name for item in ctx.cache("apps/v1/Deployment").list()))
+            listed.append(sorted(item.name for item in ctx.cache("apps/v1/Deployment").owned()))
 
     host = ctrlhost_host(operator(reconcile))
     host.client.create(mine())
@@ -663,13 +665,13 @@ def test_owned_objects_of_the_reconciled_kind_are_read(ctrlhost_host, selector: 
             return
         ctx.ensure(config_map("child"))
         cache = ctx.cache("v1/ConfigMap")
-        read.append([one.name for one in (cache.get("child"), *cache.owned()) if one is not None])
-        assert "child" in [one.name for one in cache.list()]
+        read.append([item.name for item in (cache.get("child"), *cache.owned()) if item is not None])
+        assert "child" in [item.name for item in cache.list()]
 
     def to_owner(secret: ctrlhost.Object, caches: ctrlhost.Caches) -> list[ctrlhost.Request]:
         cache = caches["v1/ConfigMap"]
         child = cache.get("child")
-        maps.append([] if child is None else [child.name, *(one.name for one in cache.owned())])
+        maps.append([] if child is None else [child.name, *(item.name for item in cache.owned())])
         return []
 
     plugin = operator(
@@ -713,14 +715,14 @@ def test_the_next_read_shows_what_was_ensured(ctrlhost_host) -> None:
 
     def reconcile(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         with host.faults.hold_watches():
-            made = ctx.ensure(deployment())
-            read.append((made.resource_version, ctx.cache("apps/v1/Deployment").get("cache")))
+            child = ctx.ensure(deployment())
+            read.append((child.resource_version, ctx.cache("apps/v1/Deployment").get("cache")))
 
     host = ctrlhost_host(operator(reconcile))
     host.client.create(mine())
     host.run_until_idle()
-    version, found = read[0]
-    assert found.resource_version == version
+    version, obj = read[0]
+    assert obj.resource_version == version
 
 
 def test_a_dry_run_changes_nothing(ctrlhost_host) -> None:
@@ -738,20 +740,22 @@ def test_an_async_run_ensures_many_children_at_once(ctrlhost_host) -> None:
     results: list[ctrlhost.Object] = []
 
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: ctrlhost.Object) -> None:
-        results[:] = await asyncio.gather(*(ctx.ensure(config_map(f"child-{one}", n=str(one))) for one in range(20)))
+        results[:] = await asyncio.gather(
+            *(ctx.ensure(config_map(f"child-{index}", n=str(index))) for index in range(20))
+        )
 
     host = ctrlhost_host(operator(reconcile, "v1/ConfigMap"))
     requests = Requests(host)
     owner = host.client.create(mine())
     host.run_until_idle()
-    names = [f"child-{one}" for one in range(20)]
-    assert [one.name for one in results] == names
-    assert sorted(one for one in requests.new() if one.startswith("apply")) == sorted(
+    names = [f"child-{index}" for index in range(20)]
+    assert [obj.name for obj in results] == names
+    assert sorted(call for call in requests.new() if call.startswith("apply")) == sorted(
         f"apply configmaps {name}" for name in names
     )
     for name in names:
-        made = stored(host, name, ("v1", "ConfigMap"))
-        assert made["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+        obj = stored(host, name, ("v1", "ConfigMap"))
+        assert obj["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
     assert errors(host) == 0
 
 
@@ -759,8 +763,8 @@ def test_an_async_run_ensures_many_children_at_once(ctrlhost_host) -> None:
 def test_a_refused_child_of_a_task_group_is_not_owned_and_no_failure(ctrlhost_host) -> None:
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: ctrlhost.Object) -> None:
         async with asyncio.TaskGroup() as group:
-            for one in range(3):
-                group.create_task(ctx.ensure(config_map(f"child-{one}")))
+            for index in range(3):
+                group.create_task(ctx.ensure(config_map(f"child-{index}")))
 
     host = ctrlhost_host(operator(reconcile, "v1/ConfigMap"))
     host.client.create(config_map("child-1"))

@@ -16,8 +16,8 @@ def occurrences(host: HostUnderTest, reason: str) -> int:
     host.run_until_idle()
     # The rest of a series is written when the host ends.
     assert host.host.events.flush(30)
-    found = [event for event in host.events() if event["reason"] == reason]
-    return sum(event.get("series", {}).get("count", 1) for event in found)
+    events = [event for event in host.events() if event["reason"] == reason]
+    return sum(event.get("series", {}).get("count", 1) for event in events)
 
 
 @pytest.mark.behaviour("authoring/AS10")

@@ -36,9 +36,9 @@ class Recorded:
         def call(ctx: Context, mc: Memcached) -> Result | None:
             self.calls.append(name)
             self.finalizers.append(list(mc.metadata.finalizers))
-            found = self.act[name](ctx) if name in self.act else None
-            assert found is None or isinstance(found, Result)
-            return found
+            result = self.act[name](ctx) if name in self.act else None
+            assert result is None or isinstance(result, Result)
+            return result
 
         async def call_async(ctx: Any, mc: Memcached) -> Result | None:
             return call(ctx, mc)
@@ -47,8 +47,8 @@ class Recorded:
 
     def called(self) -> list[str]:
         """Return the calls since the last question."""
-        found, self.calls[:] = list(self.calls), []
-        return found
+        calls, self.calls[:] = list(self.calls), []
+        return calls
 
 
 def finalizers(cache: Cache) -> list[str]:
@@ -291,11 +291,11 @@ def test_a_name_of_an_older_release_goes_from_an_object_that_does_not_fit(
     host.client.delete("v1", "ConfigMap", "mine", "default")
     host.start()
     host.run_until_idle()
-    found = host.find("v1/ConfigMap", "mine")
-    assert (list(found.finalizers) if found is not None else []) == ([CLEANUP] if stays else [])
+    obj = host.find("v1/ConfigMap", "mine")
+    assert (list(obj.finalizers) if obj is not None else []) == ([CLEANUP] if stays else [])
     assert not host.get("v1/ConfigMap", "other").finalizers
     assert all(obj.metadata.name == "kube-root-ca.crt" for obj in called)
-    events = [one["regarding"]["name"] for one in host.events() if one["reason"] == "InvalidObject"]
+    events = [event["regarding"]["name"] for event in host.events() if event["reason"] == "InvalidObject"]
     assert set(events) - {"kube-root-ca.crt"} == ({"mine", "other"} if stays else {"other"})
 
 

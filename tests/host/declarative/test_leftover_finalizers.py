@@ -51,8 +51,8 @@ def config_map(name: str = "a", namespace: str = "default", **metadata: Any) -> 
 
 
 def finalizers(host: HostUnderTest, name: str = "a", namespace: str = "default") -> list[str]:
-    found: list[str] = host.client.get("v1", "ConfigMap", name, namespace)["metadata"].get("finalizers") or []
-    return found
+    names: list[str] = host.client.get("v1", "ConfigMap", name, namespace)["metadata"].get("finalizers") or []
+    return names
 
 
 def label(host: HostUnderTest, labels: dict[str, Any]) -> None:

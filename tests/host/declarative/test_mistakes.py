@@ -97,9 +97,9 @@ def test_a_forgotten_await_fails_the_run(ctrlhost_host, forgets: Callable[[Any],
     assert host.client.find("v1", "ConfigMap", "other", "default") is None
 
 
-def wrapped(made: Any) -> None:
+def wrapped(child: Any) -> None:
     try:
-        made["status"]
+        child["status"]
     except TypeError as error:
         raise RuntimeError("no status") from error
 
@@ -108,11 +108,11 @@ def wrapped(made: Any) -> None:
 @pytest.mark.parametrize(
     "uses",
     [
-        lambda ctx, made: made.get_path("status"),
-        lambda ctx, made: made["status"],
-        lambda ctx, made: wrapped(made),
-        lambda ctx, made: json.dumps({"made": made}),
-        lambda ctx, made: ctx.event("Made", made),
+        lambda ctx, child: child.get_path("status"),
+        lambda ctx, child: child["status"],
+        lambda ctx, child: wrapped(child),
+        lambda ctx, child: json.dumps({"made": child}),
+        lambda ctx, child: ctx.event("Made", child),
     ],
     ids=["attribute", "item", "cause", "json", "event"],
 )
@@ -123,8 +123,8 @@ def test_the_use_of_a_forgotten_await_fails_the_run_with_its_place(
 
     @plugin.controller(MINE, owns=["v1/Secret"])
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
-        made = ctx.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
-        uses(ctx, made)
+        child = ctx.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
+        uses(ctx, child)
 
     host = run_once(ctrlhost_host, plugin)
     status = host.controllers["p/configmap"].status()
@@ -155,11 +155,11 @@ def test_a_call_of_a_task_that_never_began_fails_the_run(ctrlhost_host) -> None:
 
     @plugin.controller(MINE, owns=["v1/Secret"])
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
-        made = ctx.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
-        tasks.append(asyncio.create_task(awaited(made)))
+        child = ctx.ensure({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
+        tasks.append(asyncio.create_task(awaited(child)))
 
-    async def awaited(made: Any) -> None:
-        await made
+    async def awaited(child: Any) -> None:
+        await child
 
     host = run_once(ctrlhost_host, plugin)
     status = host.controllers["p/configmap"].status()
@@ -231,7 +231,7 @@ def test_calls_may_be_awaited_together(ctrlhost_host) -> None:
 
     host = run_once(ctrlhost_host, plugin)
     assert host.controllers["p/configmap"].status().last_error is None
-    names = {each["metadata"]["name"] for each in host.client.list("v1", "ConfigMap", "default")}
+    names = {obj["metadata"]["name"] for obj in host.client.list("v1", "ConfigMap", "default")}
     assert {f"of-{number}" for number in range(4)} <= names
 
 

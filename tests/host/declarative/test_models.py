@@ -145,8 +145,8 @@ def test_a_run_that_reads_an_object_that_does_not_fit_is_retried(ctrlhost_host, 
     host.run_until_idle()
     assert controller.status().runs > runs
     assert len(seen) == 1
-    found = seen[0] if read == "list" else seen
-    assert [one.data.size for one in found if one.metadata.name == "other"] == ["large"]
+    objects = seen[0] if read == "list" else seen
+    assert [obj.data.size for obj in objects if obj.metadata.name == "other"] == ["large"]
 
 
 def invalid(host: Any) -> list[dict[str, Any]]:
@@ -183,4 +183,4 @@ def test_a_struct_of_two_fields_is_made_anew_for_each_run(ctrlhost_host) -> None
     clock.advance(3600)
     host.run_until_idle()
     assert len(seen) > before
-    assert all(one == ("web", {"disk": "fast"}, {"disk": "fast"}) for one in seen)
+    assert all(node == ("web", {"disk": "fast"}, {"disk": "fast"}) for node in seen)

@@ -23,9 +23,9 @@ def scaled(ctx: Any, name: str, replicas: int) -> tuple[str, int]:
     from kubernetes.client import AppsV1Api
 
     api = AppsV1Api(ctx.client.official())
-    found = api.read_namespaced_deployment(name, "default")
-    found.spec.replicas = replicas
-    return type(found).__name__, api.replace_namespaced_deployment(name, "default", found).spec.replicas
+    live = api.read_namespaced_deployment(name, "default")
+    live.spec.replicas = replicas
+    return type(live).__name__, api.replace_namespaced_deployment(name, "default", live).spec.replicas
 
 
 @pytest.mark.parametrize("form", ["def", "async def"])
@@ -36,14 +36,14 @@ def test_the_next_read_sees_what_it_wrote(ctrlhost_host: Any, form: str) -> None
     def run(ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         with host.faults.hold_watches():
             seen.append(scaled(ctx, "d", 3))
-            found = ctx.cache(DEPLOYMENT).get("d")
-            seen.append(found.get_path("spec", "replicas"))
+            live = ctx.cache(DEPLOYMENT).get("d")
+            seen.append(live.get_path("spec", "replicas"))
 
     async def run_async(ctx: ctrlhost.AsyncContext, obj: ctrlhost.Object) -> None:
         with host.faults.hold_watches():
             seen.append(await asyncio.to_thread(scaled, ctx, "d", 3))
-            found = ctx.cache(DEPLOYMENT).get("d")
-            seen.append(found.get_path("spec", "replicas"))
+            live = ctx.cache(DEPLOYMENT).get("d")
+            seen.append(live.get_path("spec", "replicas"))
 
     source = ctrlhost.For("v1/ConfigMap", label_selector="mine")
     plugin.controller(source, name="c", owns=[DEPLOYMENT])(run if form == "def" else run_async)
@@ -53,7 +53,7 @@ def test_the_next_read_sees_what_it_wrote(ctrlhost_host: Any, form: str) -> None
     host.start()
     host.settle()
     assert seen[:2] == [("V1Deployment", 3), 3]
-    writes = [(one.controller, one.verb, one.manager) for one in host.writes() if one.controller]
+    writes = [(write.controller, write.verb, write.manager) for write in host.writes() if write.controller]
     assert set(writes) == {("p/c", "replace", "ctrlhost-p")}
 
 
@@ -92,7 +92,7 @@ def test_a_fault_hits_ensure_and_the_official_client_alike(ctrlhost_host: Any) -
     host.apply(config_map("a", labels={"mine": ""}))
     host.settle()
     assert ended[0] == "official"
-    assert {each.name for each in host.list("v1/Secret")} >= {"of-ensure", "official"}
+    assert {obj.name for obj in host.list("v1/Secret")} >= {"of-ensure", "official"}
 
 
 def test_a_call_without_a_thread_is_refused_in_async_def(ctrlhost_host: Any) -> None:
@@ -110,7 +110,7 @@ def test_a_call_without_a_thread_is_refused_in_async_def(ctrlhost_host: Any) -> 
     host.apply(config_map("a"))
     host.settle()
     assert errors
-    assert [one for one in host.sandbox.audit if one.resource == "deployments"] == []
+    assert [record for record in host.sandbox.audit if record.resource == "deployments"] == []
 
 
 def test_a_replica_that_lost_the_lead_reads_and_does_not_write(ctrlhost_host: Any, manual_clock: ManualClock) -> None:

@@ -34,12 +34,12 @@ class Operator:
         wanted = deployment(self.app, replicas=mc.spec.size)
         wanted["metadata"]["name"] = mc.metadata.name
         try:
-            made = ctx.ensure(wanted)
+            child = ctx.ensure(wanted)
         except Invalid as error:
             self.errors.append(error)
             ctx.status.condition("Available", False, "Refused", error.message)
             raise
-        ctx.status.set(readyReplicas=made.get_path("status", "readyReplicas", default=0))
+        ctx.status.set(readyReplicas=child.get_path("status", "readyReplicas", default=0))
         ctx.status.condition("Available", True, "Applied")
 
     def clean(self, ctx: ctrlhost.Context[Memcached, None], mc: Memcached) -> None:
@@ -68,8 +68,8 @@ def test_the_rights_are_those_that_the_declaration_needs(ctrlhost_host: Any) -> 
     assert operator.cleaned == ["cache"]
     assert cache.find() is None
     assert cache.counts.errors == 0
-    assert {one.code for one in cache.host.sandbox.audit if "serviceaccount" in one.user}.isdisjoint({403})
-    unused = [one for one in cache.host.unused_rights() if one[1] not in _OF_THE_HOST and one[2] != "list"]
+    assert {record.code for record in cache.host.sandbox.audit if "serviceaccount" in record.user}.isdisjoint({403})
+    unused = [right for right in cache.host.unused_rights() if right[1] not in _OF_THE_HOST and right[2] != "list"]
     assert unused == []
 
 
@@ -81,12 +81,12 @@ def test_a_refused_apply_is_reported_in_event_and_status(ctrlhost_host: Any, man
     operator.app = "other"
     requests = Requests(cache.host)
     cache.run()
-    assert [type(one) for one in operator.errors] == [Invalid]
+    assert [type(error) for error in operator.errors] == [Invalid]
     assert requests.new() == ["apply deployments cache", "patch memcacheds cache"]
     (condition,) = cache.status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "Refused")
     assert "field is immutable" in condition["message"]
-    (event,) = (one for one in cache.host.events() if one["reason"] == "ApplyFailed")
+    (event,) = (entry for entry in cache.host.events() if entry["reason"] == "ApplyFailed")
     assert event["type"] == "Warning"
     assert event["note"].startswith("Deployment default/cache: spec.selector: ")
     assert "field is immutable" in event["note"]

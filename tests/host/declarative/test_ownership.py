@@ -117,10 +117,10 @@ def test_an_async_run_takes_nothing_of_other_namespaces_either(ctrlhost_host) ->
 @pytest.mark.behaviour("findings3/NA31")
 @pytest.mark.parametrize("owned", [True, False], ids=["owner", "no owner"])
 def test_a_function_decides_what_is_adopted(ctrlhost_host, manual_clock: ManualClock, owned: bool) -> None:
-    asked: list[ctrlhost.Object] = []
+    objects: list[ctrlhost.Object] = []
 
     def is_ours(live: ctrlhost.Object) -> bool:
-        asked.append(live)
+        objects.append(live)
         return live.labels.get("made-by") == "us"
 
     options: dict[str, Any] = {"adopt": is_ours} if owned else {"adopt": is_ours, "owner": None}
@@ -130,16 +130,16 @@ def test_a_function_decides_what_is_adopted(ctrlhost_host, manual_clock: ManualC
     host.client.create(mine())
     host.run_until_idle()
     assert [type(error) for error in wanted.errors] == [NotOwned]
-    assert [live.name for live in asked] == ["cache"]
+    assert [live.name for live in objects] == ["cache"]
     host.client.patch(*DEPLOYMENT, "cache", "default", {"metadata": {"labels": {"made-by": "us"}}})
     # Its events wake nobody, so that the cache may be behind.
     eventually(lambda: run_again(host) or stored(host)["spec"]["replicas"] == 2)
     live = stored(host)
     assert bool(live["metadata"].get("ownerReferences")) is owned
     # What is owned is not asked about.
-    count = len(asked)
+    count = len(objects)
     run_again(host)
-    assert len(asked) == (count if owned else count + 1)
+    assert len(objects) == (count if owned else count + 1)
 
 
 @pytest.mark.behaviour("findings3/NC19")
@@ -148,16 +148,16 @@ def test_two_versions_of_a_plugin_do_not_write_in_turns(ctrlhost_host, manual_cl
     with Sandbox() as sandbox:
         first, second = Wanted(deployment(replicas=1)), Wanted(deployment(replicas=2))
         options = {"sandbox": sandbox, "clock": manual_clock}
-        one = ctrlhost_host(operator(first, needs_leader=False), **options)
-        requests = Requests(one)
-        one.client.create(mine())
-        one.run_until_idle()
+        host = ctrlhost_host(operator(first, needs_leader=False), **options)
+        requests = Requests(host)
+        host.client.create(mine())
+        host.run_until_idle()
         other = ctrlhost_host(operator(second, needs_leader=False), **options)
         others = Requests(other)
 
         def settle() -> list[str]:
             for _ in range(3):
-                one.run_until_idle()
+                host.run_until_idle()
                 other.run_until_idle()
             return [request for request in (*requests.new(), *others.new()) if request.startswith("apply")]
 
@@ -169,17 +169,17 @@ def test_two_versions_of_a_plugin_do_not_write_in_turns(ctrlhost_host, manual_cl
         for _ in range(3):
             manual_clock.advance(30)
             assert len(settle()) <= 2
-        assert errors(one) == errors(other) == 0
+        assert errors(host) == errors(other) == 0
         # A change of what is wanted is applied at once, and so is what somebody edits.
         other.stop()
         manual_clock.advance(61)
-        one.run_until_idle()
+        host.run_until_idle()
         first.wanted = deployment(replicas=5)
-        run_again(one)
-        assert stored(one)["spec"]["replicas"] == 5
-        one.client.patch(*DEPLOYMENT, "cache", "default", {"spec": {"replicas": 7}})
-        one.run_until_idle()
-        assert stored(one)["spec"]["replicas"] == 5
+        run_again(host)
+        assert stored(host)["spec"]["replicas"] == 5
+        host.client.patch(*DEPLOYMENT, "cache", "default", {"spec": {"replicas": 7}})
+        host.run_until_idle()
+        assert stored(host)["spec"]["replicas"] == 5
 
 
 @pytest.mark.behaviour("findings3/NA33")
@@ -364,9 +364,9 @@ def test_each_change_of_a_child_is_one_line_of_the_log(ctrlhost_host, caplog: py
         ctx.prune("apps/v1/Deployment", keep=objects)
 
     def lines() -> list[str]:
-        found = [record.getMessage() for record in caplog.records if record.name == "ctrlhost.plugin.memcached"]
+        messages = [record.getMessage() for record in caplog.records if record.name == "ctrlhost.plugin.memcached"]
         caplog.clear()
-        return found
+        return messages
 
     objects = [deployment()]
     caplog.set_level("INFO")

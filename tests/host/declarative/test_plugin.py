@@ -61,7 +61,7 @@ def test_options_may_be_functions_of_the_settings(ctrlhost_host, secrets: bool) 
     assert controller.options.workers == 3
     assert controller.options.rate_limiter.when("key") == 3.0
     assert controller.sources[0].namespaces == ("default",)
-    assert [one.kind for one in controller.informers] == ["ConfigMap", *["Secret"][:secrets]]
+    assert [informer.kind for informer in controller.informers] == ["ConfigMap", *["Secret"][:secrets]]
     assert "every 60 s" in [source.describe() for source in controller.sources]
 
 

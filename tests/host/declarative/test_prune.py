@@ -39,8 +39,8 @@ class Pruning:
 
 
 def names(host: Any) -> list[str]:
-    found = (one["metadata"]["name"] for one in host.client.list(*CONFIG_MAP, "default"))
-    return sorted(name for name in found if name != "kube-root-ca.crt")
+    all_names = (obj["metadata"]["name"] for obj in host.client.list(*CONFIG_MAP, "default"))
+    return sorted(name for name in all_names if name != "kube-root-ca.crt")
 
 
 def create_children(host: Any, owner: dict[str, Any], *children: str) -> None:
@@ -66,11 +66,11 @@ def test_children_that_are_not_kept_are_deleted(ctrlhost_host, keep: Any) -> Non
     requests = Requests(host)
     reconcile.keep, before = [keep], {name: stored(host, name, CONFIG_MAP) for name in ("a", "c")}
     run_again(host)
-    assert [one for one in reconcile.pruned if one] == [[Request("a", "default"), Request("c", "default")]]
+    assert [pruned for pruned in reconcile.pruned if pruned] == [[Request("a", "default"), Request("c", "default")]]
     assert names(host) == ["b", "cache", "foreign", "free", "other"]
     assert requests.new() == ["delete configmaps a", "delete configmaps c"]
-    sent = [json.loads(one.body) for one in host.sandbox.audit if one.verb == "delete"]
-    assert [(one["preconditions"], one["propagationPolicy"]) for one in sent] == [
+    sent = [json.loads(record.body) for record in host.sandbox.audit if record.verb == "delete"]
+    assert [(options["preconditions"], options["propagationPolicy"]) for options in sent] == [
         ({part: before[name]["metadata"][part] for part in ("uid", "resourceVersion")}, "Background")
         for name in ("a", "c")
     ]
@@ -96,7 +96,7 @@ def test_a_child_that_changes_meanwhile_is_looked_at_again(ctrlhost_host) -> Non
     requests.before["delete configmaps"] = given_away
     create_children(host, owner, "a", "b")
     host.run_until_idle()
-    assert Conflict in [type(one) for one in reconcile.errors]
+    assert Conflict in [type(error) for error in reconcile.errors]
     assert names(host) == ["a", "cache", "other"]
     assert stored(host, "a", CONFIG_MAP)["metadata"]["ownerReferences"][0]["name"] == "other"
     assert reasons(host) == [("Pruned", "deleted ConfigMap default/b", 1)]
@@ -136,7 +136,7 @@ def test_objects_of_a_cluster_scoped_owner_are_kept_by_namespace(ctrlhost_host) 
     host.run_until_idle()
     reconcile.keep = [config_map("a", "default"), "b"]
     run_again(host, "owner", namespace="")
-    assert [one for one in reconcile.pruned if one] == [[Request("a", "kube-public")]]
+    assert [pruned for pruned in reconcile.pruned if pruned] == [[Request("a", "kube-public")]]
 
 
 def test_the_own_writes_of_the_run_are_seen(ctrlhost_host) -> None:

@@ -37,7 +37,7 @@ class Keys(msgspec.Struct, frozen=True):
 @pytest.mark.behaviour("authoring/AU23")
 @pytest.mark.parametrize("declares", [True, False], ids=["declared-kind", "kind-of-the-index-only"])
 def test_an_index_finds_the_objects_as_they_change(ctrlhost_host, declares: bool) -> None:
-    plugin, found = declared(), []
+    plugin, name_lists = declared(), []
 
     @plugin.index(Keys)
     def by_team(keys: Keys) -> list[str] | None:
@@ -46,7 +46,7 @@ def test_an_index_finds_the_objects_as_they_change(ctrlhost_host, declares: bool
 
     @plugin.controller(MINE, watches=[Keys] if declares else [])
     def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
-        found.append(sorted(each.metadata.name for each in ctx.cache(Keys).by_index(by_team, "red")))
+        name_lists.append(sorted(item.metadata.name for item in ctx.cache(Keys).by_index(by_team, "red")))
         with pytest.raises(KeyError, match="no index `other`"):
             ctx.cache(Keys).by_index(other, "red")
 
@@ -60,20 +60,20 @@ def test_an_index_finds_the_objects_as_they_change(ctrlhost_host, declares: bool
     host.run_until_idle()
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
-    assert found.pop() == ["one", "two"]
+    assert name_lists.pop() == ["one", "two"]
     host.client.patch("v1", "Secret", "three", "default", {"metadata": {"labels": {"team": "red"}}})
     host.client.delete("v1", "Secret", "one", "default")
     host.run_until_idle()
     host.client.patch("v1", "ConfigMap", "ann", "default", {"data": {"again": "1"}})
     host.run_until_idle()
-    assert found.pop() == ["three", "two"]
+    assert name_lists.pop() == ["three", "two"]
     assert host.controllers["p/configmap"].status().errors == 0
     assert by_team(Keys(ctrlhost.ObjectMeta(labels={"team": "red"}))) == ["red"]
 
 
 @pytest.mark.behaviour("authoring/AU23")
 def test_an_index_of_another_kind_is_none_of_this_one_though_the_names_are_equal(ctrlhost_host) -> None:
-    plugin, found = declared(), []
+    plugin, names = declared(), []
 
     def by_team(obj: Any) -> list[str]:
         return ["red"]
@@ -82,7 +82,7 @@ def test_an_index_of_another_kind_is_none_of_this_one_though_the_names_are_equal
 
     @plugin.controller(MINE)
     async def reconcile(ctx: ctrlhost.AsyncContext, obj: Object) -> None:
-        found.extend(each.name for each in await ctx.cache("v1/Secret").by_index(of_secrets, "red"))
+        names.extend(item.name for item in await ctx.cache("v1/Secret").by_index(of_secrets, "red"))
         with pytest.raises(KeyError, match="<index by_team of v1/Service> is not an index of v1/Secret"):
             await ctx.cache("v1/Secret").by_index(of_services, "red")
 
@@ -90,21 +90,21 @@ def test_an_index_of_another_kind_is_none_of_this_one_though_the_names_are_equal
     host.client.create(secret("one"))
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.start().run_until_idle()
-    assert found == ["one"]
+    assert names == ["one"]
     assert host.controllers["p/configmap"].status().errors == 0
 
 
 def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlhost_host) -> None:
-    plugin, found = declared(), []
+    plugin, names = declared(), []
 
     @plugin.controller(MINE, watches=["v1/Secret", "v1/Namespace"])
     def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
         secrets, namespaces = ctx.cache("v1/Secret"), ctx.cache(("v1", "Namespace"))
-        found.append(
+        names.append(
             {
-                "own": sorted(each.name for each in secrets.list()),
-                "other": sorted(each.name for each in secrets.list("kube-system")),
-                "all": sorted(each.name for each in secrets.list(None, "team=red")),
+                "own": sorted(secret.name for secret in secrets.list()),
+                "other": sorted(secret.name for secret in secrets.list("kube-system")),
+                "all": sorted(secret.name for secret in secrets.list(None, "team=red")),
                 "get": (secrets.get("one") is not None, secrets.get("one", "kube-system") is None),
                 "namespace": namespaces.get("kube-system") is not None,
                 "namespaces": len(namespaces.list()) > 1,
@@ -121,7 +121,7 @@ def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlh
     host.run_until_idle()
     host.client.create(config_map("ann", labels={"mine": "1"}))
     host.run_until_idle()
-    assert found == [
+    assert names == [
         {
             "own": ["one"],
             "other": ["two"],
@@ -136,13 +136,13 @@ def test_the_cache_is_relative_to_the_object_and_knows_the_scope_of_a_kind(ctrlh
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_cluster_scoped_object_names_the_namespace_that_it_reads(ctrlhost_host, is_async: bool) -> None:
-    plugin, found = declared(), []
+    plugin, results = declared(), []
 
     def read(ctx: Any) -> None:
         secrets = ctx.cache("v1/Secret")
         with pytest.raises(ValueError, match=r"v1/Secret is namespaced: `get\('one', namespace=…\)`"):
             secrets.get("one")
-        found.append((secrets.get("one", "default").name, ctx.cache("v1/Node").get("none")))
+        results.append((secrets.get("one", "default").name, ctx.cache("v1/Node").get("none")))
 
     async def reconcile(ctx: Any, obj: Object) -> None:
         read(ctx)
@@ -155,7 +155,7 @@ def test_a_cluster_scoped_object_names_the_namespace_that_it_reads(ctrlhost_host
     host = ctrlhost_host(plugin, start=False)
     host.client.create(secret("one"))
     host.start().run_until_idle()
-    assert found == [("one", None)]
+    assert results == [("one", None)]
     assert host.controllers["p/namespace"].status().errors == 0
 
 
@@ -204,8 +204,8 @@ def served(ctrlhost_host) -> tuple[Any, threading.Event]:
     async def later(host: ctrlhost.PluginContext) -> dict[str, str]:
         with pytest.raises(ctrlhost.BlockingCall, match="AsyncClient"):
             host.client.get("v1", "Namespace", "default")
-        found = await ctrlhost.AsyncClient(host.client).get("v1", "Namespace", "default")
-        return {"found": found["kind"]}
+        namespace = await ctrlhost.AsyncClient(host.client).get("v1", "Namespace", "default")
+        return {"found": namespace["kind"]}
 
     @plugin.page("/page")
     def page(host: ctrlhost.PluginContext) -> Any:
@@ -293,7 +293,7 @@ def test_a_shutdown_calls_each_function_though_one_raises(ctrlhost_host, caplog)
     host = ctrlhost_host(plugin)
     host.stop()
     assert calls == ["first", "second"]
-    (logged,) = (one.getMessage() for one in caplog.records if "does not close" in one.getMessage())
+    (logged,) = (record.getMessage() for record in caplog.records if "does not close" in record.getMessage())
     assert logged.startswith(
         "plugin p: ctrlhost_stopping: RuntimeError: the first does not close (tests/host/declarative/test_reads.py:"
     )

@@ -22,12 +22,12 @@ def rights(*plugins: Any) -> dict[str, set[str]]:
     configuration = Configuration(
         {"host": {}, "plugins": {}, "controllers": {}, "supervision": {}, "informers": {}}, ""
     )
-    found: dict[str, set[str]] = {}
-    for one in collect_permissions(load_plugins(plugins, configuration), configuration.host):
-        for resource in one.resources:
-            found.setdefault(resource, set()).update(one.verbs)
-    found.pop("customresourcedefinitions", None)
-    return found
+    verbs: dict[str, set[str]] = {}
+    for permission in collect_permissions(load_plugins(plugins, configuration), configuration.host):
+        for resource in permission.resources:
+            verbs.setdefault(resource, set()).update(permission.verbs)
+    verbs.pop("customresourcedefinitions", None)
+    return verbs
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_the_verbs_are_those_of_the_namespaces_of_the_sources() -> None:
         {"host": {}, "plugins": {}, "controllers": {}, "supervision": {}, "informers": {}}, ""
     )
     loaded = load_plugins((operator(lambda ctx, obj: None, owns, kind=source),), configuration)
-    found = {
-        (resource, verb, one.namespace)
-        for one in collect_permissions(loaded, configuration.host)
-        for resource in one.resources
-        for verb in one.verbs
+    triples = {
+        (resource, verb, permission.namespace)
+        for permission in collect_permissions(loaded, configuration.host)
+        for resource in permission.resources
+        for verb in permission.verbs
     }
-    assert {namespace for resource, verb, namespace in found if (resource, verb) == ("deployments", "patch")} == {
+    assert {namespace for resource, verb, namespace in triples if (resource, verb) == ("deployments", "patch")} == {
         "a",
         "b",
     }
-    assert {namespace for resource, _, namespace in found if resource == "configmaps/finalizers"} == {"a"}
+    assert {namespace for resource, _, namespace in triples if resource == "configmaps/finalizers"} == {"a"}
 
 
 def test_a_controller_of_the_hooks_only_reads_what_it_owns() -> None:
@@ -101,7 +101,7 @@ def test_a_host_with_these_rights_is_never_forbidden_and_uses_each(ctrlhost_host
     host.run_until_idle()
     host.client.patch("v1", "ConfigMap", "cache", "default", {"data": {"names": "a"}})
     host.run_until_idle()
-    assert [one["metadata"]["name"] for one in host.client.list("apps/v1", "Deployment", "default")] == ["a"]
+    assert [obj["metadata"]["name"] for obj in host.client.list("apps/v1", "Deployment", "default")] == ["a"]
     assert errors(host) == 0
     # An informer lists only where the server sends no streams, and an event has a series only if it comes again.
     unused = {right for right in host.unused_rights() if right[1:] != ("events", "patch") and right[2] != "list"}

@@ -97,7 +97,7 @@ def test_the_status_may_be_written_before_a_long_part_of_the_run(ctrlhost_host: 
     cache = started(ctrlhost_host, reconcile_async if is_async else reconcile)
     cache.create()
     assert seen == [None, "Working"]
-    assert [sorted(one["status"]) for one in cache.patches("status")] == [
+    assert [sorted(patch["status"]) for patch in cache.patches("status")] == [
         ["observedGeneration", "phase"],
         ["conditions"],
     ]
@@ -117,7 +117,7 @@ def test_a_conflict_within_the_run_is_left_to_its_end(ctrlhost_host: Any) -> Non
     cache = started(ctrlhost_host, reconcile)
     cache.create()
     assert cache.status["phase"] == "Foreign"
-    assert [one["type"] for one in cache.status["conditions"]] == ["Available"]
+    assert [condition["type"] for condition in cache.status["conditions"]] == ["Available"]
     assert cache.counts.errors == 0
 
 
@@ -166,7 +166,7 @@ def test_the_observed_generation_is_the_one_that_was_read(ctrlhost_host: Any) ->
         written.set()
         cache.host.wait_for(lambda: cache.status)
     cache.host.run_until_idle()
-    assert [one["status"] for one in cache.patches("status")] == [
+    assert [patch["status"] for patch in cache.patches("status")] == [
         {"readyReplicas": 1, "observedGeneration": 1},
         {"readyReplicas": 2, "observedGeneration": 2},
     ]
@@ -214,7 +214,7 @@ def test_a_condition_of_another_controller_is_kept_by_a_second_run(ctrlhost_host
     runs = []
 
     def reconcile(ctx: Context, mc: Memcached) -> None:
-        runs.append([one.type for one in mc.status.conditions] if mc.status else [])
+        runs.append([condition.type for condition in mc.status.conditions] if mc.status else [])
         ctx.status.condition("First", True, "Because")
         ctx.status.condition("Second", True, "Because")
         if len(runs) == 1:
@@ -229,11 +229,11 @@ def test_a_condition_of_another_controller_is_kept_by_a_second_run(ctrlhost_host
     cache.host.run_until_idle()
     assert cache.codes("status") == [409, 200]
     assert runs == [[], ["Theirs"]]
-    types = [(one["type"], one.get("observedGeneration")) for one in cache.status["conditions"]]
+    types = [(condition["type"], condition.get("observedGeneration")) for condition in cache.status["conditions"]]
     assert types == [("Theirs", None), ("First", 1), ("Second", 1)]
     counts = cache.counts
     assert (counts.errors, counts.requeue, counts.successes) == (0, 1, 1)
-    assert [one.result for one in cache.host.controllers["demo/memcached"].history.last_runs()] == [
+    assert [run.result for run in cache.host.controllers["demo/memcached"].history.last_runs()] == [
         "success",
         "requeue",
     ]
@@ -307,7 +307,7 @@ def test_a_model_with_a_status_without_subresource_in_its_crd_does_not_load(ctrl
 
     host = ctrlhost_host(plugin, start=False)
     host.host.start()
-    (failed,) = host.wait_for(lambda: [one for one in host.host.plugins if one.state == "failed"])
+    (failed,) = host.wait_for(lambda: [entry for entry in host.host.plugins if entry.state == "failed"])
     problem = "Plain (cache.example.com/v1alpha1): its model has a status, but its CRD has no status subresource"
     assert failed.reason == (
         f"{problem} (hint: add `subresources: {{status: {{}}}}` to the version in its CustomResourceDefinition, "
@@ -321,7 +321,7 @@ def test_another_place_of_the_status_does_not_load(ctrlhost_host: Any) -> None:
     plugin.controller("v1/ConfigMap", status="root")(lambda _ctx, _obj: None)
     host = ctrlhost_host(plugin, start=False)
     host.host.start()
-    (failed,) = host.wait_for(lambda: [one for one in host.host.plugins if one.state == "failed"])
+    (failed,) = host.wait_for(lambda: [entry for entry in host.host.plugins if entry.state == "failed"])
     assert failed.reason == 'controller configmap: status must be "subresource" or "object", got \'root\''
 
 
@@ -348,10 +348,12 @@ def test_a_status_is_written_with_the_object_where_the_author_says_so(
         host = ctrlhost_host(plugin, clock=manual_clock, sandbox=sandbox, least_privilege=True)
         host.run_until_idle()
         status = host.client.get("cache.example.com/v1alpha1", "Plain", "a", "default")["status"]
-        assert (status["phase"], [one["type"] for one in status["conditions"]]) == ("Ready", ["Ready"])
+        assert (status["phase"], [condition["type"] for condition in status["conditions"]]) == ("Ready", ["Ready"])
         host.client.patch("cache.example.com/v1alpha1", "Plain", "a", "default", {"spec": {"x": 1}})
         host.run_until_idle()
-        patches = [one.subresource for one in sandbox.audit if one.resource == "plains" and one.verb == "patch"]
+        patches = [
+            record.subresource for record in sandbox.audit if record.resource == "plains" and record.verb == "patch"
+        ]
         assert patches == ["", ""]
         (controller,) = host.controllers.values()
         assert controller.status().errors == 0
@@ -381,7 +383,9 @@ def test_a_kind_without_status_subresource_fails_at_first_use(
     (controller,) = cache.host.controllers.values()
     assert str(controller.status().last_error).startswith(f"PluginError: {MISSING} (hint: ")
     assert controller.counts.total().errors == controller.counts.total().runs >= 2
-    requests = [one.subresource for one in sandbox.audit if one.resource == "plains" and one.verb == "patch"]
+    requests = [
+        record.subresource for record in sandbox.audit if record.resource == "plains" and record.verb == "patch"
+    ]
     runs = controller.counts.total().runs
     assert (requests, after) == ([], []) if known else (["status"] * runs, ["set"] * runs)
     if not known:
@@ -444,7 +448,7 @@ def test_a_built_in_kind_without_status_is_an_error_at_the_line(ctrlhost_host: A
     assert raised
     for error in raised:
         assert error.hint == "record it with `ctx.event(…)`, or write the status of a kind of the plugin's own"
-    assert [one for one in host.sandbox.audit if one.resource == "configmaps" and one.verb == "patch"] == []
+    assert [record for record in host.sandbox.audit if record.resource == "configmaps" and record.verb == "patch"] == []
 
 
 @pytest.mark.behaviour("findings3/NA18")
@@ -488,7 +492,7 @@ def test_an_object_that_is_made_again_during_the_run_gets_no_status(ctrlhost_hos
             ctx.status.set(readyReplicas=1)
             cache.delete()
             cache.client.create(memcached(size=2))
-            cache.host.wait_for(lambda: (found := ctx.get(ctx.request)) and found.uid != mc.metadata.uid)
+            cache.host.wait_for(lambda: (obj := ctx.get(ctx.request)) and obj.uid != mc.metadata.uid)
 
     cache = started(ctrlhost_host, reconcile)
     cache.create()
@@ -540,7 +544,7 @@ def test_a_cancelled_run_writes_no_status(ctrlhost_host: Any, manual_clock: Manu
     assert cache.patches("status") == []
     manual_clock.advance(1)
     cache.host.run_until_idle()
-    assert [one["status"] for one in cache.patches("status")] == runs
+    assert [patch["status"] for patch in cache.patches("status")] == runs
 
 
 def test_a_field_that_the_server_drops_is_written_once(ctrlhost_host: Any) -> None:
@@ -555,7 +559,7 @@ def test_a_field_that_the_server_drops_is_written_once(ctrlhost_host: Any) -> No
     for _ in range(3):
         cache.run()
     # The first patch also writes observedGeneration.
-    assert [one["status"] for one in cache.patches("status")] == [
+    assert [patch["status"] for patch in cache.patches("status")] == [
         {"unknown": 1, "observedGeneration": 1},
         {"unknown": 1},
     ]
@@ -580,7 +584,7 @@ def test_a_status_that_is_not_cached_is_not_overwritten(
     cache.host.controllers["demo/memcached"].resume()
     cache.host.run_until_idle()
     error = cache.host.controllers["demo/memcached"].status().last_error
-    types = [one["type"] for one in cache.status["conditions"]]
+    types = [condition["type"] for condition in cache.status["conditions"]]
     if "status" in reads:
         assert (types, error) == (["Theirs", "Ready"], None)
     else:

@@ -106,6 +106,6 @@ def test_a_task_with_bound_arguments_has_the_name_of_its_function() -> None:
     plugin = declared()
     plugin.task()(functools.partial(clean_up, "old"))
     plugin.task()(Sweep())
-    assert [one.name for one in plugin.declaration.tasks] == ["clean_up", "Sweep"]
-    lines = [one.__code__.co_firstlineno for one in (clean_up, Sweep.__call__)]
-    assert [one.place for one in plugin.declaration.tasks] == [f"{__file__}:{line}" for line in lines]
+    assert [task.name for task in plugin.declaration.tasks] == ["clean_up", "Sweep"]
+    lines = [function.__code__.co_firstlineno for function in (clean_up, Sweep.__call__)]
+    assert [task.place for task in plugin.declaration.tasks] == [f"{__file__}:{line}" for line in lines]

@@ -99,9 +99,9 @@ class Hosts:
 
     def __call__(self, *arguments: str, isolated: bool = True, **settings: str) -> HostProcess:
         own = ["--isolate=bad"] if isolated else []
-        given = [f"--set=supervision.bad.{key.replace('__', '.')}={value}" for key, value in settings.items()]
+        options = [f"--set=supervision.bad.{key.replace('__', '.')}={value}" for key, value in settings.items()]
         host = self._start(
-            "--sandbox", *own, *given, *arguments, plugins="good,bad", XDG_RUNTIME_DIR=str(self._runtime)
+            "--sandbox", *own, *options, *arguments, plugins="good,bad", XDG_RUNTIME_DIR=str(self._runtime)
         )
         host.line("plugin bad running")
         host.line("plugin good running")
@@ -120,25 +120,25 @@ def ask(
     with contextlib.closing(connection):
         connection.request(method, path, body, named, encode_chunked="Transfer-Encoding" in named)
         answer = connection.getresponse()
-        given = [(key.lower(), value) for key, value in answer.getheaders()]
-        assert [key for key, _ in given].count("date") == 1
-        return answer.status, sorted(one for one in given if one[0] != "date"), answer.read()
+        fields = [(key.lower(), value) for key, value in answer.getheaders()]
+        assert [key for key, _ in fields].count("date") == 1
+        return answer.status, sorted(field for field in fields if field[0] != "date"), answer.read()
 
 
 def seen(host: HostProcess, path: str = "/bad/look") -> dict[str, Any]:
     """Return what a page of `bad` says."""
-    found: dict[str, Any] = json.loads(ask(host, path)[2])
-    return found
+    document: dict[str, Any] = json.loads(ask(host, path)[2])
+    return document
 
 
 def queues(host: HostProcess) -> dict[str, Any]:
-    return {one["controller"]: one for one in json.loads(host.get("/debug/queues")[1])}
+    return {queue["controller"]: queue for queue in json.loads(host.get("/debug/queues")[1])}
 
 
 def lines(host: HostProcess, path: str) -> dict[str, str]:
     """Return the lines of a health report by the names of the checks."""
-    found = host.get(f"{path}?verbose")[1].splitlines()
-    return {line[3:].split()[0].rstrip(":"): line for line in found if line.startswith(("[+]", "[-]"))}
+    checks = host.get(f"{path}?verbose")[1].splitlines()
+    return {line[3:].split()[0].rstrip(":"): line for line in checks if line.startswith(("[+]", "[-]"))}
 
 
 def names(host: HostProcess, path: str) -> set[str]:

@@ -31,8 +31,8 @@ def test_an_isolated_plugin_is_not_in_the_process_of_the_host(isolated: Isolated
     host.client.create(config_map("for-both"))
     host.process.line("good saw for-both")
     host.process.line(f"bad saw for-both in process {child}")
-    lines = [one for one in host.process.lines if "bad saw" in one["msg"]]
-    assert {(one["plugin"], one["pid"]) for one in lines} == {("bad", child)}
+    lines = [line for line in host.process.lines if "bad saw" in line["msg"]]
+    assert {(line["plugin"], line["pid"]) for line in lines} == {("bad", child)}
     assert host.process.stop() == 0
 
 
@@ -59,17 +59,17 @@ def test_a_crash_is_one_line_and_a_restart(isolated: Isolated, crash: str, label
     assert read["WATCH"] == 1
     name = host.do(crash, child)
     line = host.process.line("plugin bad failing")
-    found = ENDED.fullmatch(line["msg"])
-    assert found is not None, line
-    assert (int(found[1]), found[4]) == (child, told)
-    assert float(found[2]) > 0
-    assert int(found[3]) > 10
+    match = ENDED.fullmatch(line["msg"])
+    assert match is not None, line
+    assert (int(match[1]), match[4]) == (child, told)
+    assert float(match[2]) > 0
+    assert int(match[3]) > 10
     assert (line["plugin"], line["level"]) == ("bad", "error")
     host.good_goes_on()
     again = host.running(restarts=1)
     assert again != child
-    for one in (*(f"map-{number}" for number in range(10)), name):
-        host.process.line(f"bad saw {one} in process {again}")
+    for key in (*(f"map-{number}" for number in range(10)), name):
+        host.process.line(f"bad saw {key} in process {again}")
     assert host.restarts(label) == 1
     assert host.process.metric(CPU_SECONDS, plugin="bad") > used
     assert host.reads("configmaps") == read

@@ -43,37 +43,37 @@ def hosts(distributions: Distributions, start_host: StartHost) -> Iterator[Hosts
 @pytest.fixture
 def stopped() -> Iterator[Callable[[int], None]]:
     """Return a function that stops a process until the test ends, unless the process ends before."""
-    found: list[int] = []
+    pids: list[int] = []
 
     def stop(pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
-        found.append(pid)
+        pids.append(pid)
 
     yield stop
-    for pid in found:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
 def series(text: str, parse: Callable[[str], Any] = text_metrics) -> dict[Series, float]:
     """Return the values of all series of an exposition, which has each of them once."""
-    samples = [one for family in parse(text) for one in family.samples]
-    found = {(one.name, frozenset(one.labels.items())): one.value for one in samples}
-    assert len(found) == len(samples)
-    return found
+    samples = [sample for family in parse(text) for sample in family.samples]
+    values = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+    assert len(values) == len(samples)
+    return values
 
 
 def about_bad(host: HostProcess, accept: str) -> set[Series]:
     """Return the series of `bad`, without the label `child`, and without what depends on times."""
     parse = open_metrics if "openmetrics" in accept else text_metrics
     text = ask(host, "/metrics", Accept=accept)[2].decode()
-    found = set()
+    own_series = set()
     for name, labels in series(text, parse):
         plain = frozenset(label for label in labels if label[0] != "child")
         own = name.startswith(("made", "took", "size", "ctrlhost_handler"))
         if own or any(value == "bad" or value.startswith("bad/") for _, value in plain):
-            found.add((name, plain))
-    return {one for one in found if one[0] not in OF_ISOLATION}
+            own_series.add((name, plain))
+    return {item for item in own_series if item[0] not in OF_ISOLATION}
 
 
 def has_read(host: HostProcess) -> bool:
@@ -83,7 +83,7 @@ def has_read(host: HostProcess) -> bool:
 
 @behaviour("supervision/PI14")
 def test_metrics_have_the_same_names_and_labels(hosts: Hosts) -> None:
-    found = {}
+    facts = {}
     for isolated in (False, True):
         host = hosts(isolated=isolated)
         client = ctrlhost.Client.load(host.kubeconfig)
@@ -92,13 +92,13 @@ def test_metrics_have_the_same_names_and_labels(hosts: Hosts) -> None:
         host.wait_for_metric(1, "made_total")
         host.eventually(lambda host=host: has_read(host), "a request")
         for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
-            found[isolated, accept] = about_bad(host, accept)
+            facts[isolated, accept] = about_bad(host, accept)
         if isolated:
             break
         host.stop()
     for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
-        assert found[True, accept] == found[False, accept]
-    names = {name for name, _ in found[True, "text/plain"]}
+        assert facts[True, accept] == facts[False, accept]
+    names = {name for name, _ in facts[True, "text/plain"]}
     assert {"made_total", "took_seconds_bucket", "size", "controller_runtime_reconcile_total"} <= names
     assert {"workqueue_depth", "ctrlhost_handler_calls_total", "ctrlhost_plugin_stuck_threads"} <= names
     values = series(host.get("/metrics")[1])
@@ -127,7 +127,7 @@ def test_pages_are_those_of_the_plugin(hosts: Hosts) -> None:
     answers: dict[bool, list[Any]] = {}
     for isolated in (False, True):
         host = hosts(isolated=isolated)
-        asked = [
+        responses = [
             ask(host, "/bad/look?a=b%20c&d", X_Given="1"),
             ask(host, "/bad/with%20space/%C3%A9", "HEAD"),
             ask(host, "/bad/pages/deep/x", "POST", b"y" * 3_000_000 + b"end of the body", Expect="100-continue"),
@@ -136,11 +136,11 @@ def test_pages_are_those_of_the_plugin(hosts: Hosts) -> None:
             ask(host, "/bad", "GET"),
             ask(host, "/worse/look", "GET"),
         ]
-        answers[isolated] = [(status, headers, told(body, host)) for status, headers, body in asked]
+        answers[isolated] = [(status, headers, told(body, host)) for status, headers, body in responses]
         if not isolated:
             host.stop()
-    for one, other in zip(answers[True], answers[False], strict=True):
-        assert one == other
+    for actual, other in zip(answers[True], answers[False], strict=True):
+        assert actual == other
     assert answers[True][0][1].count(("x-one", "1")) == answers[True][0][1].count(("x-one", "2")) == 1
     assert answers[True][0][2]["headers"].count("x-given: 1") == 1
     assert answers[True][0][2]["client"] == "127.0.0.1"
@@ -157,8 +157,8 @@ def test_pages_are_those_of_the_plugin(hosts: Hosts) -> None:
 def told(body: bytes, host: HostProcess) -> Any:
     """Return what a page said, but for what differs from host to host."""
     text = body.decode().replace(host.address, "HOST")
-    found = json.loads(text) if text.startswith("{") else text
-    return {key: value for key, value in found.items() if key != "pid"} if isinstance(found, dict) else found
+    document = json.loads(text) if text.startswith("{") else text
+    return {key: value for key, value in document.items() if key != "pid"} if isinstance(document, dict) else document
 
 
 @behaviour("supervision/PI14")
@@ -199,10 +199,10 @@ def test_health_is_that_of_the_plugin(hosts: Hosts) -> None:
         # The checks are called when somebody asks, not with each heartbeat.
         assert seen(host)["calls"] == 0
         host.eventually(lambda host=host: lines(host, "/healthz").get("bad/peers") == "[+]bad/peers ok", "the check")
-        asked = seen(host)["calls"]
+        calls = seen(host)["calls"]
         assert host.get("/healthz/bad") == (200, "ok")
-        host.eventually(lambda host=host, asked=asked: seen(host)["calls"] > asked, "a call")
-        assert seen(host)["calls"] == asked + 1
+        host.eventually(lambda host=host, calls=calls: seen(host)["calls"] > calls, "a call")
+        assert seen(host)["calls"] == calls + 1
         named[isolated] = [names(host, path) for path in ("/healthz", "/readyz", "/healthz/bad", "/readyz/bad")]
         if not isolated:
             host.stop()
@@ -239,7 +239,7 @@ def test_the_lease_of_the_plugin_is_shown(hosts: Hosts) -> None:
         named[isolated] = [names(host, path) for path in ("/healthz", "/readyz", "/healthz/bad")]
         host.wait_for_metric(1, "leader_election_master_status", name="ctrlhost-bad")
         held = series(host.get("/metrics")[1]).items()
-        masters[isolated] = {one: value for one, value in held if one[0] == "leader_election_master_status"}
+        masters[isolated] = {sample: value for sample, value in held if sample[0] == "leader_election_master_status"}
         if not isolated:
             host.stop()
     assert named[True] == named[False]
@@ -253,10 +253,10 @@ def test_queues_are_shown(hosts: Hosts) -> None:
     client = ctrlhost.Client.load(host.kubeconfig)
     client.create(config_map("held", labels={"hang": ""}))
     host.eventually(lambda: queues(host)["bad/stuck"]["counts"]["processing"] == 1, "the key")
-    found = queues(host)
-    assert set(found) == {"good/all", "bad/c", "bad/stuck"}
-    assert [set(one) for one in found.values()] == [set(found["good/all"])] * 3
-    (key,) = found["bad/stuck"]["processing"]
+    by_queue = queues(host)
+    assert set(by_queue) == {"good/all", "bad/c", "bad/stuck"}
+    assert [set(facts) for facts in by_queue.values()] == [set(by_queue["good/all"])] * 3
+    (key,) = by_queue["bad/stuck"]["processing"]
     assert key["key"][0] == "held"
 
 
@@ -275,8 +275,10 @@ def test_a_process_that_hangs_has_last_values(hosts: Hosts, stopped: Callable[[i
     host.wait_for_metric(age + 1, "ctrlhost_metrics_age_seconds", plugin="bad")
     assert host.metric("made_total") == 2
     # So have the queues and the lines of the health report.
-    found = host.eventually(lambda: (one := queues(host))["bad/c"].get("age") and one, "queues with their age")
-    assert "age" not in found["good/all"]
+    by_queue = host.eventually(
+        lambda: (by_queue := queues(host))["bad/c"].get("age") and by_queue, "queues with their age"
+    )
+    assert "age" not in by_queue["good/all"]
     host.eventually(lambda: lines(host, "/readyz")["controller/bad/c"].endswith(" s old"), "old lines")
     host.eventually(lambda: "failed: no answer for " in lines(host, "/healthz/bad")["bad/peers"], "no answer")
     assert host.get("/healthz")[0] == 503
@@ -334,10 +336,10 @@ def test_a_connection_of_another_user_is_refused(hosts: Hosts) -> None:
     host = hosts()
     private = hosts.directory(host) / "bad"
     sockets = sorted(private.glob("*.sock"))
-    assert [one.name for one in sockets] == ["feed.sock", "pages.sock"]
-    assert [stat.S_IMODE(one.stat().st_mode) for one in sockets] == [0o600, 0o600]
+    assert [socket.name for socket in sockets] == ["feed.sock", "pages.sock"]
+    assert [stat.S_IMODE(socket.stat().st_mode) for socket in sockets] == [0o600, 0o600]
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
-    paths = [str(one) for one in sockets]
+    paths = [str(socket) for socket in sockets]
     imports = "import os, socket, sys"
     assert run_as_nobody(CONNECT, *paths, imports=imports).split() == ["PermissionError"] * 2
     # Also when the modes of the files would allow it.
@@ -345,9 +347,9 @@ def test_a_connection_of_another_user_is_refused(hosts: Hosts) -> None:
         path.chmod(0o666)
     for path in (private, *private.parents[:3]):
         path.chmod(0o711)
-    found = run_as_nobody(CONNECT, *paths, imports=imports).split()
-    assert set(found) <= {"403", "closed", "ConnectionResetError", "BrokenPipeError"}
-    assert len(found) == 2
+    results = run_as_nobody(CONNECT, *paths, imports=imports).split()
+    assert set(results) <= {"403", "closed", "ConnectionResetError", "BrokenPipeError"}
+    assert len(results) == 2
     # Nothing changes.
     assert seen(host)["pid"] != host.pid
     ctrlhost.Client.load(host.kubeconfig).create(config_map("later"))

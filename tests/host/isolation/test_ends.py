@@ -25,9 +25,9 @@ LEASES = {"shared": (("--leader-elect",), "ctrlhost"), "own": (ELECTED, "ctrlhos
 
 @pytest.fixture
 def client(sandbox: Any) -> Iterator[Client]:
-    found = Client.load(sandbox.kubeconfig)
-    yield found
-    found.close()
+    api = Client.load(sandbox.kubeconfig)
+    yield api
+    api.close()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def start(sandbox: Any, start_host: StartHost, distributions: Any, run_directory
 
 
 def secrets(sandbox: Any) -> list[Any]:
-    return [one for one in sandbox.audit if one.resource == "secrets"]
+    return [record for record in sandbox.audit if record.resource == "secrets"]
 
 
 def begin(client: Client, host: HostProcess, name: str) -> int:
@@ -71,7 +71,7 @@ def test_sigterm_drains_the_process(sandbox: Any, client: Client, start: Any, ru
     assert host.stop() == 0
     host.line("the hook was called")
     host.line("finished: slow")
-    assert [one.name for one in secrets(sandbox)] == ["slow"]
+    assert [secret.name for secret in secrets(sandbox)] == ["slow"]
     assert not lease(client, name).get("holderIdentity")
     assert not running(child)
     assert not list(run_directory.iterdir())
@@ -89,7 +89,7 @@ def test_nothing_is_written_after_the_host_was_killed(sandbox: Any, client: Clie
     ended = time.monotonic()
     eventually(lambda: not running(child), LIMIT)
     # One request may have been under way.
-    late = [one for one in secrets(sandbox) if one.monotonic > ended]
+    late = [secret for secret in secrets(sandbox) if secret.monotonic > ended]
     assert len(late) <= 1, late
 
 
@@ -121,7 +121,7 @@ def test_ctrl_c_drains_once(sandbox: Any, client: Client, distributions: Any, ru
         assert messages.count("the hook was called") == 1
         assert messages.count("SIGINT: shutting down; repeat to force exit") == 1
         assert "KeyboardInterrupt" not in host.text
-        assert [one.name for one in secrets(sandbox)] == ["slow"]
+        assert [secret.name for secret in secrets(sandbox)] == ["slow"]
         assert not running(child)
 
 

@@ -87,7 +87,7 @@ OWN = {"bad": {"process": "own", "restart_delay": 0.05}}
 
 
 def threads(name: str) -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == name]
+    return [thread for thread in threading.enumerate() if thread.name == name]
 
 
 def test_a_process_that_outlives_its_parent_holds_nothing_up(ctrlhost_host, distributions) -> None:
@@ -168,7 +168,7 @@ def test_a_process_that_cannot_be_awaited_does_not_run(
     host = ctrlhost_host("bad", supervision={"bad": {"process": "own", "restart_delay": 0.5}})
     eventually(lambda: state_of(host, "bad") == "failing")
     assert "starting its process: RuntimeError: can't start new thread" in reason_of(host, "bad")
-    assert [one for one in processes() if one.pid == refused[0]] == []
+    assert [process for process in processes() if process.pid == refused[0]] == []
     eventually(lambda: state_of(host, "bad") == "running")
 
 
@@ -194,7 +194,7 @@ def test_a_crash_in_the_drain_is_logged(ctrlhost_host, distributions, caplog) ->
     host = ctrlhost_host("bad", supervision=OWN)
     assert host.stop() is False
     assert state_of(host, "bad") == "stopped"
-    (line,) = (one.getMessage() for one in caplog.records if one.levelname == "ERROR")
+    (line,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
     assert re.fullmatch(r"plugin bad: its process \d+ ended after \d+\.\d s with \d+ MiB: exit code 9", line)
 
 
@@ -208,6 +208,6 @@ def test_a_host_that_was_stopped_itself_misses_no_heartbeat(isolated: Any) -> No
     host.process.signal(signal.SIGCONT)
     host.good_goes_on()
     assert host.process.metric("ctrlhost_child_rss_bytes", plugin="bad") > 0
-    assert [one.pid for one in host.children()] == [child]
+    assert [entry.pid for entry in host.children()] == [child]
     assert host.lines("plugin bad failing") == []
     assert host.process.stop() == 0

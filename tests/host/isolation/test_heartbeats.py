@@ -22,9 +22,11 @@ def test_a_process_that_hangs_is_killed_and_restarted(
     host.good_goes_on()
     assert host.lines("plugin bad failing") == []
     line = host.process.line("plugin bad failing", f"its process {child} ended", "SIGKILL: no heartbeat for 3 s")
-    written = [one["msg"] for one in host.process.lines[: host.process.lines.index(line)] if one["level"] == "plain"]
-    assert any("most recent call first" in one for one in written) == stacks
-    assert any(one.endswith(" in hold") for one in written) == stacks
+    written = [
+        entry["msg"] for entry in host.process.lines[: host.process.lines.index(line)] if entry["level"] == "plain"
+    ]
+    assert any("most recent call first" in text for text in written) == stacks
+    assert any(text.endswith(" in hold") for text in written) == stacks
     again = host.running(restarts=1)
     assert again != child
     host.process.line(f"bad saw {name} in process {again}")

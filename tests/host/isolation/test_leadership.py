@@ -40,9 +40,9 @@ SYNCED = """
 
 @pytest.fixture
 def client(sandbox: Any) -> Iterator[Client]:
-    found = Client.load(sandbox.kubeconfig)
-    yield found
-    found.close()
+    api = Client.load(sandbox.kubeconfig)
+    yield api
+    api.close()
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def start(sandbox: Any, start_host: StartHost, distributions: Any) -> Any:
 
 
 def writes(sandbox: Any) -> list[Any]:
-    return [one for one in sandbox.audit if one.resource == "secrets" and one.code < 300]
+    return [record for record in sandbox.audit if record.resource == "secrets" and record.code < 300]
 
 
 def lines(host: HostProcess, beginning: str) -> list[str]:
@@ -69,10 +69,10 @@ def hand_over(client: Client, holder: str) -> None:
     """Write another holder of the lease, "" for none, until that succeeds between two renewals."""
 
     def written() -> bool:
-        found = client.get(API_VERSION, "Lease", "ctrlhost", "default")
-        found["spec"].update(holderIdentity=holder, leaseDurationSeconds=3600)
+        obj = client.get(API_VERSION, "Lease", "ctrlhost", "default")
+        obj["spec"].update(holderIdentity=holder, leaseDurationSeconds=3600)
         try:
-            client.replace(found)
+            client.replace(obj)
         except Conflict:
             return False
         return True
@@ -94,11 +94,11 @@ def test_a_process_does_not_write_beyond_the_lease_of_its_host(sandbox: Any, cli
     before = len(lines(host, "refused: "))
     host.wait_for(lambda: len(lines(host, "refused: ")) > before + 20, "refusals")
     assert len(writes(sandbox)) == seen
-    assert all(b'"term":"1"' in one.body for one in writes(sandbox))
+    assert all(b'"term":"1"' in write.body for write in writes(sandbox))
     host.signal(signal.SIGCONT)
     host.line("elected in term 2")
     eventually(lambda: len(writes(sandbox)) > seen + 5, LIMIT)
-    assert all(b'"term":"2"' in one.body for one in writes(sandbox)[seen:])
+    assert all(b'"term":"2"' in write.body for write in writes(sandbox)[seen:])
     assert host.stop() == 0
 
 
@@ -107,9 +107,9 @@ def test_another_replica_leads_when_a_process_with_its_own_lease_hangs(
     sandbox: Any, client: Client, start: Any
 ) -> None:
     own = ("--set=host.leader_elect_plugins=bad", "--set=supervision.bad.heartbeat_timeout=1h")
-    one = start(*own)
+    process = start(*own)
     client.create(config_map("writer", labels={"mine": "1"}))
-    child = child_of(one.line("begun: writer"))
+    child = child_of(process.line("begun: writer"))
     holder = lease(client, "ctrlhost-bad")["holderIdentity"]
     other = start(*own)
     second = child_of(other.line("set up in"))
@@ -118,21 +118,21 @@ def test_another_replica_leads_when_a_process_with_its_own_lease_hangs(
     os.kill(child, signal.SIGSTOP)
     other.line("elected in term 1")
     other.line("begun: writer")
-    found = lease(client, "ctrlhost-bad")
-    assert found["holderIdentity"] != holder
-    assert found["leaseTransitions"] == 1
+    spec = lease(client, "ctrlhost-bad")
+    assert spec["holderIdentity"] != holder
+    assert spec["leaseTransitions"] == 1
     assert running(child)
     taken = len(writes(sandbox))
     eventually(lambda: len(writes(sandbox)) > taken + 5, LIMIT)
     # The one that hung goes on, and neither writes nor takes the lease back.
     os.kill(child, signal.SIGCONT)
-    refused = one.line("refused: ")
+    refused = process.line("refused: ")
     assert refused["pid"] == child
     assert refused["msg"] in ("refused: deadline", "refused: term")
-    assert lease(client, "ctrlhost-bad")["holderIdentity"] == found["holderIdentity"]
+    assert lease(client, "ctrlhost-bad")["holderIdentity"] == spec["holderIdentity"]
     assert other.stop() == 0
     assert not running(second)
-    assert one.stop() == 0
+    assert process.stop() == 0
 
 
 def test_a_process_writes_only_while_its_host_leads(

@@ -46,7 +46,7 @@ def printed(ctrlhost, distributions, tmp_path: Path) -> Manifests:
 
 
 def template(manifests: list[dict[str, Any]]) -> dict[str, Any]:
-    (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
+    (deployment,) = (manifest for manifest in manifests if manifest["kind"] == "Deployment")
     return deployment["spec"]["template"]
 
 
@@ -55,7 +55,11 @@ def config_hash(manifests: list[dict[str, Any]]) -> str:
 
 
 def rights(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in manifests if one["kind"] == "ServiceAccount" or one["apiVersion"].startswith("rbac.")]
+    return [
+        manifest
+        for manifest in manifests
+        if manifest["kind"] == "ServiceAccount" or manifest["apiVersion"].startswith("rbac.")
+    ]
 
 
 @behaviour("supervision/PI21")
@@ -80,12 +84,12 @@ def test_an_isolated_plugin_has_a_folder_for_sockets_and_no_further_rights(
 
     assert rights(isolated) == rights(printed(shared))
     kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding", "ClusterRole"]
-    assert [one["kind"] for one in rights(isolated)] == kinds
+    assert [manifest["kind"] for manifest in rights(isolated)] == kinds
 
     # A real server accepts all of it, and stores it as printed.
     client = kube_apiserver.client
-    for one in isolated:
-        client.apply(one)
+    for manifest in isolated:
+        client.apply(manifest)
     stored = client.get("apps/v1", "Deployment", "ctrlhost", "ctrlhost-system")
     assert stored["spec"]["template"]["metadata"]["annotations"] == {HASH: config_hash(isolated)}
     assert stored["spec"]["template"]["spec"]["volumes"][0] == {"name": "run", "emptyDir": {"medium": "Memory"}}
@@ -102,7 +106,7 @@ def test_the_hash_of_the_settings_ignores_what_is_no_setting(printed: Manifests)
         printed(CONFIG, "--isolate=all"),
         printed(CONFIG.replace("[host]", "[host]\nresync = '1h'")),
     ]
-    assert len({config_hash(one) for one in [first, *other]}) == 4
+    assert len({config_hash(manifests) for manifests in [first, *other]}) == 4
     for change in ("--plugins=greeter", "--image=example.com/host:2"):
         assert config_hash(printed(CONFIG, change)) == config_hash(first)
         assert template(printed(CONFIG, change)) != template(first)
@@ -112,8 +116,8 @@ def test_the_hash_of_the_settings_ignores_what_is_no_setting(printed: Manifests)
 @behaviour("supervision/PI21")
 def test_the_printed_folder_is_good_for_a_private_directory() -> None:
     # What the kubelet mounts: it belongs to root and everybody may write to it.
-    with tempfile.TemporaryDirectory(prefix="run-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="run-") as directory:
+        folder = Path(directory)
         folder.chmod(0o777)
         imports = "from ctrlhost.supervisor.run_directory import RunDirectory"
         made_path = run_as_nobody(

@@ -94,8 +94,8 @@ def _memory(start_host: StartHost, folder: Path, *plugins: str) -> int:
         frames.send_event({"type": "MODIFIED", "object": pod(0, 2 + EVENTS, last="yes")})
         for plugin in plugins:
             host.line(f"{plugin} has seen the end")
-        found = resident(host)
-        watches = [one.query for one in server.received(watch=True) if "sendInitialEvents" not in one.query]
+        size = resident(host)
+        watches = [request.query for request in server.received(watch=True) if "sendInitialEvents" not in request.query]
         assert len(watches) == 1, watches
         assert host.stop() == 0
-    return found
+    return size

@@ -51,6 +51,6 @@ def test_an_isolated_plugin_is_degraded_while_the_host_is_over_its_memory_budget
         host.client.create(config_map(f"large-{number}", {"data": "x" * 20_000}))
     host.process.wait_for_metric(1, "ctrlhost_plugin_degraded", plugin="bad", reason="over-budget")
     _, ready = host.process.get("/readyz?verbose")
-    line = next(each for each in ready.splitlines() if "plugin/bad" in each)
+    line = next(entry for entry in ready.splitlines() if "plugin/bad" in entry)
     assert "degraded: over-budget: ConfigMap.v1: memory budget of 1 MiB reached after " in line
     assert host.process.stop() == 0

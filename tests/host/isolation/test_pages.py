@@ -105,8 +105,8 @@ def test_what_is_shown_of_a_process_that_hangs_says_so(isolated: Callable[..., I
             assert (status, headers["Content-Type"]) == (504, "application/json"), path
             assert set(json.loads(body)) == {"error", "hint"}
         for path in ("/", "/status/plugins/bad"):
-            page = process.eventually(lambda path=path: (one := page_at(process, path)) and "old-bad" in one.source
-                                      and one, "age on the page")  # fmt: skip
+            page = process.eventually(lambda path=path: (view := page_at(process, path)) and "old-bad" in view.source
+                                      and view, "age on the page")  # fmt: skip
             assert "The process of plugin bad does not answer now: what is shown of it is as it was" in page.text
             assert page.row("controllers", "bad/all")
     finally:

@@ -18,8 +18,8 @@ ARGUMENTS = ("--sandbox", "--isolate=greeter")
 @pytest.fixture
 def runtime() -> Iterator[Path]:
     """An XDG_RUNTIME_DIR; paths of pytest can be longer than the address of a socket."""
-    with tempfile.TemporaryDirectory(prefix="run-") as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(prefix="run-") as folder:
+        yield Path(folder)
 
 
 def mode(path: Path) -> int:
@@ -48,14 +48,14 @@ def test_the_directory_of_a_killed_host_does_not_disturb_the_next(distributions,
     for directory in (left.parent, left, left / "greeter"):
         assert mode(directory) == 0o700
     sockets = sorted((left / "greeter").iterdir())
-    assert [one.name for one in sockets] == ["feed.sock", "pages.sock"]
-    assert [(stat.S_ISSOCK(one.lstat().st_mode), mode(one)) for one in sockets] == [(True, 0o600)] * 2
+    assert [socket.name for socket in sockets] == ["feed.sock", "pages.sock"]
+    assert [(stat.S_ISSOCK(socket.lstat().st_mode), mode(socket)) for socket in sockets] == [(True, 0o600)] * 2
     first.process.kill()
     first.process.wait()
     assert left.exists()
 
     second = start_host(*ARGUMENTS, plugins="greeter", XDG_RUNTIME_DIR=str(runtime))
     second.line("plugin greeter running")
-    assert sorted(one.name for one in left.parent.iterdir()) == [str(second.pid), f"{second.pid}.sock"]
+    assert sorted(path.name for path in left.parent.iterdir()) == [str(second.pid), f"{second.pid}.sock"]
     assert second.stop() == 0
     assert list(runtime.iterdir()) == []

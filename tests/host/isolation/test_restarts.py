@@ -46,8 +46,8 @@ def starts(distributions: Distributions) -> int:
 
 def states(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the states of `bad` that the log names, in order."""
-    found = [re.match(r"plugin bad (failing|failed|waiting|running|restarts)\b", line) for line in caplog.messages]
-    return [one[1] for one in found if one]
+    matches = [re.match(r"plugin bad (failing|failed|waiting|running|restarts)\b", line) for line in caplog.messages]
+    return [match[1] for match in matches if match]
 
 
 @behaviour("supervision/PI6")
@@ -68,7 +68,7 @@ def test_pauses_grow_and_each_crash_is_one_line(ctrlhost_host, distributions, ca
         clock.advance(pause * 0.02)
     eventually(lambda: state_of(host, "bad") == "running")
     assert states(caplog) == ["failing", "restarts", "failing", "restarts", "running"]
-    errors = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 2
     for line in errors:
         assert re.fullmatch(
@@ -97,7 +97,9 @@ def test_restarts_end_at_the_limit(ctrlhost_host, distributions, caplog, limit: 
 
 def children() -> list[Found]:
     """Return the processes of plugins, and zombies, which have no command."""
-    return [one for one in children_of(os.getpid()) if one.zombie or "ctrlhost.host.child" in one.command]
+    return [
+        process for process in children_of(os.getpid()) if process.zombie or "ctrlhost.host.child" in process.command
+    ]
 
 
 class Watch:
@@ -124,12 +126,12 @@ class Watch:
 
     def _look(self) -> None:
         while not self._ended:
-            found = [one for one in children() if not one.zombie]
-            plugins = [one.command.split()[-1] for one in found]
+            living = [child for child in children() if not child.zombie]
+            plugins = [process.command.split()[-1] for process in living]
             if len(set(plugins)) < len(plugins):
-                self.doubles.append(found)
+                self.doubles.append(living)
             with self._seen:
-                self._now = {name: one.pid for name, one in zip(plugins, found, strict=True)}
+                self._now = {name: process.pid for name, process in zip(plugins, living, strict=True)}
                 self.groups |= set(self._now.values())
                 self._seen.notify_all()
             self.clock.advance(300)
@@ -138,22 +140,22 @@ class Watch:
         """Kill the processes of these plugins, as soon as all of them have one; call `begin` just before."""
         with self._seen:
             assert self._seen.wait_for(lambda: all(name in self._now for name in names), 60), (names, self._now)
-            found = [self._now[name] for name in names]
+            pids = [self._now[name] for name in names]
         begin()
-        for one in found:
+        for pid in pids:
             # A host that stops may have ended it.
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             self.crashes += 1
         with self._seen:
-            assert self._seen.wait_for(lambda: not set(found) & set(self._now.values()), 60), (found, self._now)
+            assert self._seen.wait_for(lambda: not set(pids) & set(self._now.values()), 60), (pids, self._now)
 
 
-def reached(number: int, one: PluginRuntime) -> bool:
+def reached(number: int, runtime: PluginRuntime) -> bool:
     """Return whether a plugin has come as far in its start as wanted for this round."""
-    attempt = one.attempt
+    attempt = runtime.attempt
     assert attempt is not None
-    return [True, attempt.configured.is_set(), attempt.set_up.is_set(), one.state == "running"][number % 4]
+    return [True, attempt.configured.is_set(), attempt.set_up.is_set(), runtime.state == "running"][number % 4]
 
 
 def used() -> tuple[int, int]:
@@ -187,7 +189,7 @@ def test_a_hundred_crashes_leave_nothing_behind(
                     before = used()
                 # One crashes while the host handles the crash of the other one.
                 watch.crash("bad", "worse")
-            eventually(lambda plugins=plugins: all(one.state == "running" for one in plugins))
+            eventually(lambda plugins=plugins: all(plugin.state == "running" for plugin in plugins))
             threads, files = used()
             assert threads <= before[0] + 2
             assert files <= before[1] + 2
@@ -195,7 +197,7 @@ def test_a_hundred_crashes_leave_nothing_behind(
             stopping = threading.Thread(target=host.stop)
             watch.crash("bad", "worse", begin=stopping.start)
             stopping.join()
-            assert [one.state for one in plugins] == ["stopped", "stopped"]
+            assert [plugin.state for plugin in plugins] == ["stopped", "stopped"]
             assert children() == []
     assert watch.crashes == 100
     assert watch.doubles == []

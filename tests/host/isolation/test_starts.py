@@ -175,8 +175,10 @@ def test_the_host_installs_the_crds_of_its_plugins(distributions: Any, start_hos
         installed = client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{name}.test")
         assert installed["metadata"]["annotations"]["ctrlhost.dev/plugin-version"] == "1.0"
         assert "pid" not in host.line(f"installed CRD widgets.{name}.test")
-    created = [one for one in sandbox.audit if one.resource == "customresourcedefinitions" and one.verb == "create"]
-    assert sorted(one.name for one in created) == ["widgets.one.test", "widgets.three.test", "widgets.two.test"]
+    created = [
+        record for record in sandbox.audit if record.resource == "customresourcedefinitions" and record.verb == "create"
+    ]
+    assert sorted(record.name for record in created) == ["widgets.one.test", "widgets.three.test", "widgets.two.test"]
     client.close()
     assert host.stop() == 0
 
@@ -256,7 +258,7 @@ def test_a_stop_while_the_plugin_is_imported_ends_the_process(
 ) -> None:
     distributions.add("bad", "import os, time\nprint(f'importing in {os.getpid()}', flush=True)\ntime.sleep(600)\n")
     host = start_host(f"--kubeconfig={sandbox.kubeconfig}", "--isolate=bad", plugins="bad")
-    line = host.wait_for(lambda: [one for one in host.output if one.startswith("importing in ")], "import")[0]
+    line = host.wait_for(lambda: [text for text in host.output if text.startswith("importing in ")], "import")[0]
     child = int(line.rpartition(" ")[2])
     assert host.stop() == 0
     assert not running(child)
@@ -304,7 +306,7 @@ def _rights(user: str) -> list[dict[str, Any]]:
 
 
 def _crds_of(source: str) -> list[dict[str, Any]]:
-    found: dict[str, Any] = {}
-    exec(textwrap.dedent(source), found)
-    crds: list[dict[str, Any]] = found["ctrlhost_crds"]()
+    namespace: dict[str, Any] = {}
+    exec(textwrap.dedent(source), namespace)
+    crds: list[dict[str, Any]] = namespace["ctrlhost_crds"]()
     return crds

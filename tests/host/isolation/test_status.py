@@ -38,21 +38,25 @@ def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
     process = host.process
 
     def failing() -> bool:
-        found = {one["key"]: one["error"] for one in status_of(process)["failing"] if one["controller"] == "bad/all"}
-        return "default/fails" in found and found.get("default/surrogate") == "ValueError: /data/\ufffd.txt"
+        errors = {
+            entry["key"]: entry["error"] for entry in status_of(process)["failing"] if entry["controller"] == "bad/all"
+        }
+        return "default/fails" in errors and errors.get("default/surrogate") == "ValueError: /data/\ufffd.txt"
 
     process.eventually(failing, "failing keys")
     status = process.eventually(
-        lambda: (one := status_of(process)) and any(w["name"] == "writes" for w in one["apiserver"]["last_writes"])
-        and one, "write of the process",
+        lambda: (body := status_of(process)) and any(w["name"] == "writes" for w in body["apiserver"]["last_writes"])
+        and body, "write of the process",
     )  # fmt: skip
-    assert {one["name"] for one in status["controllers"]} == {"good/all", "bad/all"}
-    plugins = {one["name"]: one for one in status["plugins"]}
+    assert {controller["name"] for controller in status["controllers"]} == {"good/all", "bad/all"}
+    plugins = {plugin["name"]: plugin for plugin in status["plugins"]}
     assert (plugins["good"]["isolated"], plugins["bad"]["isolated"]) == (False, True)
     assert plugins["bad"]["state"] == "running"
-    assert {one["key"] for one in status["failing"]} == {"default/fails", "default/surrogate"}
-    assert {one["controller"] for one in status["errors"]} == {"bad/all"}
-    assert ("bad/all", "200") in {(one["controller"], one["code"]) for one in status["apiserver"]["last_writes"]}
+    assert {entry["key"] for entry in status["failing"]} == {"default/fails", "default/surrogate"}
+    assert {error["controller"] for error in status["errors"]} == {"bad/all"}
+    assert ("bad/all", "200") in {
+        (last_write["controller"], last_write["code"]) for last_write in status["apiserver"]["last_writes"]
+    }
     assert any(user["controller"] == "bad/all" for row in status["informers"] for user in row["users"])
     assert len({row["id"] for row in status["informers"]}) == len(status["informers"])
     assert status["host"]["pid"] == process.pid

@@ -180,15 +180,15 @@ def test_all_that_a_plugin_does(
     host.line("async: someone")
     address = host.line("plugin bad listens on http://")["msg"].rpartition(" ")[2]
     with urllib.request.urlopen(address, timeout=LIMIT) as answer:
-        shown = json.loads(answer.read())
-    assert shown == {
+        body = json.loads(answer.read())
+    assert body == {
         "shrunk": [["one", "x", "one"], ["two", "y", "two"]],
         "plain": [["one", "x"], ["two", "y"]],
     }
     seen = eventually(
-        lambda: [one for one in client.list("events.k8s.io/v1", "Event") if one["reason"] == "Seen"], LIMIT
+        lambda: [event for event in client.list("events.k8s.io/v1", "Event") if event["reason"] == "Seen"], LIMIT
     )
-    assert {one["regarding"]["name"] for one in seen} <= {"x", "y"}
+    assert {event["regarding"]["name"] for event in seen} <= {"x", "y"}
     assert ("pid" in host.line("async: someone")) == bool(isolated)
     client.delete("v1", "ConfigMap", "x", "one")
     host.line("gone: x")
@@ -215,7 +215,7 @@ def test_a_process_writes_with_the_account_of_its_plugin(
         client.create(labelled("x", "one", "red"))
 
         def users() -> set[str]:
-            return {one.user for one in sandbox.audit if one.resource == "secrets"}
+            return {record.user for record in sandbox.audit if record.resource == "secrets"}
 
         eventually(lambda: len(users()) == 2, LIMIT)
         assert "somebody" in users()

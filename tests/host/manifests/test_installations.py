@@ -42,7 +42,10 @@ def plugins(distributions: Any) -> None:
 
 
 def identities(documents: Iterable[Manifest]) -> set[tuple[str, str | None, str]]:
-    return {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents}
+    return {
+        (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+        for document in documents
+    }
 
 
 ARGUMENTS = ("--plugins=guest,server,widgets", "--leader-elect", "--monitor")
@@ -54,7 +57,9 @@ def test_no_object_of_an_installation_is_one_of_another(printed: Printed, deploy
         return printed(*ARGUMENTS, f"--deployments={deployments}", *arguments)
 
     installations = [of("--deploy-namespace=a"), of("--deploy-namespace=b"), of("--deploy-namespace=a", "--name=b")]
-    own = [identities(one for one in documents if one["kind"] not in SHARED) for documents in installations]
+    own = [
+        identities(document for document in documents if document["kind"] not in SHARED) for documents in installations
+    ]
     for number, objects in enumerate(own):
         for others in own[:number]:
             assert not objects & others
@@ -107,9 +112,9 @@ def test_what_a_removed_plugin_leaves_is_found_by_its_labels(printed: Printed, s
         kinds += tuple(f"rbac.authorization.k8s.io/v1/{kind}" for kind in ("Role", "RoleBinding"))
         kinds += tuple(f"rbac.authorization.k8s.io/v1/Cluster{kind}" for kind in ("Role", "RoleBinding"))
         left = [
-            (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+            (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"])
             for kind in kinds
-            for one in client.list(*kind.rsplit("/", 1), label_selector=selector)
+            for obj in client.list(*kind.rsplit("/", 1), label_selector=selector)
         ]
     # The Role in the namespace that only the removed plugin watched, the ClusterRole of its own right, their bindings.
     assert left == [
@@ -130,12 +135,19 @@ def test_uninstalling_one_leaves_the_other_as_it_is(printed: Printed, sandbox: S
 
         def stored(documents: list[Manifest]) -> list[Any]:
             return [
-                client.find(one["apiVersion"], one["kind"], one["metadata"]["name"], one["metadata"].get("namespace"))
-                for one in documents
+                client.find(
+                    entry["apiVersion"], entry["kind"], entry["metadata"]["name"], entry["metadata"].get("namespace")
+                )
+                for entry in documents
             ]
 
         before = stored(second)
-        for one in printed("--plugins=guest", "--deploy-namespace=a", "--uninstall"):
-            client.delete(one["apiVersion"], one["kind"], one["metadata"]["name"], one["metadata"].get("namespace"))
+        for manifest in printed("--plugins=guest", "--deploy-namespace=a", "--uninstall"):
+            client.delete(
+                manifest["apiVersion"],
+                manifest["kind"],
+                manifest["metadata"]["name"],
+                manifest["metadata"].get("namespace"),
+            )
         assert stored(second) == before
         assert None not in before

@@ -22,8 +22,8 @@ def plugins(distributions: Any) -> None:
 
 @pytest.mark.parametrize("name", ["foo", "foo-metrics"])
 def test_a_certificate_is_checked_for_the_name_of_the_service(printed: Printed, name: str) -> None:
-    made = printed("--plugins=greeter", "--monitor", f"--name={name}", "--deploy-namespace=ops", *CERTIFICATE)
-    (service,), (monitor,) = of_kind(made, "Service"), of_kind(made, "ServiceMonitor")
+    manifests = printed("--plugins=greeter", "--monitor", f"--name={name}", "--deploy-namespace=ops", *CERTIFICATE)
+    (service,), (monitor,) = of_kind(manifests, "Service"), of_kind(manifests, "ServiceMonitor")
     assert service["metadata"]["name"] == "foo-metrics"
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["tlsConfig"] == {"serverName": "foo-metrics.ops.svc"}
@@ -31,8 +31,8 @@ def test_a_certificate_is_checked_for_the_name_of_the_service(printed: Printed, 
 
 def test_a_certificate_of_the_environment_does_not_count(printed: Printed, settings_file: Callable[[str], str]) -> None:
     def tls(*arguments: str) -> Any:
-        made = printed("--plugins=greeter", "--monitor", LISTEN, *arguments, **FROM_ENVIRONMENT)
-        (endpoint,) = of_kind(made, "ServiceMonitor")[0]["spec"]["endpoints"]
+        manifests = printed("--plugins=greeter", "--monitor", LISTEN, *arguments, **FROM_ENVIRONMENT)
+        (endpoint,) = of_kind(manifests, "ServiceMonitor")[0]["spec"]["endpoints"]
         return endpoint.get("scheme"), endpoint.get("tlsConfig")
 
     assert tls() == ("https", {"insecureSkipVerify": True})
@@ -43,5 +43,5 @@ def test_a_certificate_of_the_environment_does_not_count(printed: Printed, setti
 
 
 def test_metrics_on_loopback_have_neither_service_nor_monitor(printed: Printed) -> None:
-    made = printed("--plugins=greeter", "--monitor", "--set=host.listen_metrics=127.0.0.1:8443")
-    assert of_kind(made, "Service") == of_kind(made, "ServiceMonitor") == []
+    manifests = printed("--plugins=greeter", "--monitor", "--set=host.listen_metrics=127.0.0.1:8443")
+    assert of_kind(manifests, "Service") == of_kind(manifests, "ServiceMonitor") == []

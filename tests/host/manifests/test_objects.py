@@ -30,8 +30,8 @@ def plugins(distributions: Any) -> None:
 
 
 def config_hash(manifests: list[Manifest]) -> str:
-    found: str = template(manifests)["metadata"]["annotations"][HASH]
-    return found
+    digest: str = template(manifests)["metadata"]["annotations"][HASH]
+    return digest
 
 
 @behaviour("operations/OP144")
@@ -53,7 +53,10 @@ def test_the_output_depends_on_the_input_alone() -> None:
     assert hashlib.sha256(first).digest() == hashlib.sha256(output(PYTHONHASHSEED="2", LC_ALL="C")).digest()
     assert first == output(PYTHONHASHSEED="3", LC_ALL="tr_TR.ISO-8859-9", LANGUAGE="tr", TZ="Asia/Tokyo")
     documents = list(yaml.safe_load_all(first))
-    identities = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in documents]
+    identities = [
+        (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
+        for document in documents
+    ]
     assert len(set(identities)) == len(identities)
 
 
@@ -75,12 +78,12 @@ def test_changes_replace_the_pods_and_comments_do_not(printed: Printed, settings
         of(plain, "--secret=server.token=server/other"),
         of(plain, "--secret-file=server.token=server/token"),
     ]
-    hashes = [config_hash(one) for one in (first, *changes)]
+    hashes = [config_hash(manifests) for manifests in (first, *changes)]
     assert len(set(hashes)) == len(hashes)
-    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes)
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes)
     others = [of(plain, "--image=example.com/host:2"), of(plain, "--plugins=server,greeter")]
-    for one in (*changes, *others):
-        assert template(one) != template(first)
+    for change in (*changes, *others):
+        assert template(change) != template(first)
 
 
 def test_the_admin_api_is_on_only_with_its_flag(printed: Printed) -> None:
@@ -114,27 +117,29 @@ def test_a_leader_election_gets_two_replicas_on_different_nodes(printed: Printed
 @behaviour("operations/OP23")
 @behaviour("operations/OP147")
 def test_listeners_of_plugins_are_on_all_addresses_and_declared(bundled: Printed, printed: Printed) -> None:
-    made = bundled("--plugins=hostname")
-    assert "--set=hostname.rest-address=[::]" in container(made)["args"]
-    ports = {port["name"]: port["containerPort"] for port in container(made)["ports"]}
+    manifests = bundled("--plugins=hostname")
+    assert "--set=hostname.rest-address=[::]" in container(manifests)["args"]
+    ports = {port["name"]: port["containerPort"] for port in container(manifests)["ports"]}
     assert ports == {"probes": 8484, "metrics": 8443, "status": 8485, "hostname": 8080}
-    services = {one["metadata"]["name"]: one["spec"] for one in of_kind(made, "Service")}
+    services = {manifest["metadata"]["name"]: manifest["spec"] for manifest in of_kind(manifests, "Service")}
     assert services["ctrlhost-hostname"]["ports"] == [
         {"name": "hostname", "port": 8080, "targetPort": "hostname", "protocol": "TCP"}
     ]
 
     # One that is bound to loopback for good is declared, and reached by nobody.
-    made = printed("--plugins=server")
-    assert "--set=server.address=[::]" in container(made)["args"]
-    ports = {port["name"]: port["containerPort"] for port in container(made)["ports"]}
+    manifests = printed("--plugins=server")
+    assert "--set=server.address=[::]" in container(manifests)["args"]
+    ports = {port["name"]: port["containerPort"] for port in container(manifests)["ports"]}
     assert ports == {"probes": 8484, "metrics": 8443, "status": 8485, "server": 9100, "server-2": 9200}
-    (service,) = (one for one in of_kind(made, "Service") if one["metadata"]["name"] == "ctrlhost-server")
+    (service,) = (
+        manifest for manifest in of_kind(manifests, "Service") if manifest["metadata"]["name"] == "ctrlhost-server"
+    )
     assert [port["port"] for port in service["spec"]["ports"]] == [9100]
 
     # What the operator gives is kept, and what only this shell has is passed on.
     kept = printed("--plugins=server", "--set=server.address=127.0.0.1")
     assert not any("[::]" in argument for argument in container(kept)["args"])
-    assert [one["metadata"]["name"] for one in of_kind(kept, "Service")] == ["ctrlhost-metrics"]
+    assert [manifest["metadata"]["name"] for manifest in of_kind(kept, "Service")] == ["ctrlhost-metrics"]
     passed = printed("--plugins=server", CTRLHOST_PLUGINS__SERVER__ADDRESS="0.0.0.0")
     assert "--set=server.address=0.0.0.0" in container(passed)["args"]
     assert len(of_kind(passed, "Service")) == 2
@@ -142,15 +147,15 @@ def test_listeners_of_plugins_are_on_all_addresses_and_declared(bundled: Printed
 
 @behaviour("operations/OP148")
 def test_an_explicit_address_is_kept(printed: Printed, settings_file: Callable[[str], str]) -> None:
-    def of(made: list[Manifest]) -> tuple[list[str], dict[str, int]]:
-        arguments = [one for one in container(made)["args"] if "host.listen" in one]
-        return arguments, {port["name"]: port["containerPort"] for port in container(made)["ports"]}
+    def of(manifests: list[Manifest]) -> tuple[list[str], dict[str, int]]:
+        arguments = [arg for arg in container(manifests)["args"] if "host.listen" in arg]
+        return arguments, {port["name"]: port["containerPort"] for port in container(manifests)["ports"]}
 
     arguments, ports = of(printed("--plugins=greeter", "--set=host.listen=[::1]:9000"))
-    assert [one for one in arguments if "host.listen=" in one] == ["--set=host.listen=[::1]:9000"]
+    assert [argument for argument in arguments if "host.listen=" in argument] == ["--set=host.listen=[::1]:9000"]
     assert ports == {"probes": 8484, "metrics": 8443, "status": 9000}
     arguments, ports = of(printed("--plugins=greeter", settings_file("[host]\nlisten = '127.0.0.1:9001'\n")))
-    assert not [one for one in arguments if "host.listen=" in one]
+    assert not [argument for argument in arguments if "host.listen=" in argument]
     assert ports["status"] == 9001
     arguments, ports = of(printed("--plugins=greeter", CTRLHOST_HOST__LISTEN="[::1]:9002"))
     assert "--set=host.listen=[::1]:9002" in arguments
@@ -189,7 +194,7 @@ def test_invalid_options_are_refused(ctrlhost: Any, arguments: list[str], messag
 @behaviour("operations/OP152")
 def test_each_plugin_may_have_a_deployment_of_its_own(bundled: Printed) -> None:
     names = ALL.split(",")
-    made = bundled(
+    manifests = bundled(
         f"--plugins={ALL}",
         "--deployments=per-plugin",
         "--leader-elect",
@@ -198,10 +203,10 @@ def test_each_plugin_may_have_a_deployment_of_its_own(bundled: Printed) -> None:
     )
     accounts = [f"ctrlhost-{name}" for name in names]
     for kind in ("ServiceAccount", "Deployment", "NetworkPolicy", "PodDisruptionBudget"):
-        assert [one["metadata"]["name"] for one in of_kind(made, kind)] == accounts
-    assert len(of_kind(made, "ConfigMap")) == 0
+        assert [manifest["metadata"]["name"] for manifest in of_kind(manifests, kind)] == accounts
+    assert len(of_kind(manifests, "ConfigMap")) == 0
 
-    shared = {one["metadata"]["name"]: one for one in of_kind(made, "Deployment")}
+    shared = {manifest["metadata"]["name"]: manifest for manifest in of_kind(manifests, "Deployment")}
     for name, account in zip(names, accounts, strict=True):
         pod = shared[account]["spec"]["template"]["spec"]
         assert pod["serviceAccountName"] == account
@@ -214,7 +219,7 @@ def test_each_plugin_may_have_a_deployment_of_its_own(bundled: Printed) -> None:
         # Its rights are those of a deployment of the plugin alone, but for the names.
         alone = bundled(f"--plugins={name}", f"--name={account}", "--leader-elect")
         # The Lease of a Deployment is named after it, too.
-        assert make_roles(made, account) == make_roles(alone, account)
+        assert make_roles(manifests, account) == make_roles(alone, account)
 
 
 def make_roles(manifests: list[Manifest], account: str) -> dict[tuple[str, str | None, str], Any]:
@@ -237,19 +242,19 @@ def make_roles(manifests: list[Manifest], account: str) -> dict[tuple[str, str |
 
 @behaviour("operations/OP151")
 def test_secrets_are_references(printed: Printed) -> None:
-    made = printed(
+    manifests = printed(
         "--plugins=server,greeter",
         "--secret=server.token=logins/the-token",
         "--secret-file=server.password=passwords/old.txt",
     )
-    variables = {one["name"]: one for one in container(made)["env"]}
+    variables = {variable["name"]: variable for variable in container(manifests)["env"]}
     assert variables["CTRLHOST_PLUGINS__SERVER__TOKEN"]["valueFrom"] == {
         "secretKeyRef": {"name": "logins", "key": "the-token"}
     }
     path = variables["CTRLHOST_PLUGINS__SERVER__PASSWORD_FILE"]["value"]
-    (mount,) = (one for one in container(made)["volumeMounts"] if path.startswith(f"{one['mountPath']}/"))
+    (mount,) = (entry for entry in container(manifests)["volumeMounts"] if path.startswith(f"{entry['mountPath']}/"))
     assert mount["readOnly"] is True
-    (volume,) = (one for one in template(made)["spec"]["volumes"] if one["name"] == mount["name"])
+    (volume,) = (entry for entry in template(manifests)["spec"]["volumes"] if entry["name"] == mount["name"])
     item = path.removeprefix(f"{mount['mountPath']}/")
     assert volume["secret"]["secretName"] == "passwords"
     assert volume["secret"]["items"] == [{"key": "old.txt", "path": item}]
@@ -258,9 +263,11 @@ def test_secrets_are_references(printed: Printed) -> None:
 @behaviour("operations/OP151")
 @pytest.mark.parametrize("source", ["file", "set"])
 def test_values_of_secrets_are_refused(ctrlhost: Any, settings_file: Callable[[str], str], source: str) -> None:
-    given = settings_file("[plugins.server]\ntoken = 'hunter2'\n") if source == "file" else "--set=server.token=hunter2"
+    option = (
+        settings_file("[plugins.server]\ntoken = 'hunter2'\n") if source == "file" else "--set=server.token=hunter2"
+    )
     for more in ([], ["--secret=server.token=logins/token"]):
-        result = ctrlhost("manifests", "--plugins=server", given, *more)
+        result = ctrlhost("manifests", "--plugins=server", option, *more)
         assert result.returncode == 2
         lines = [line for line in result.stderr.splitlines() if line.startswith(("error:", "hint:"))]
         assert lines == [
@@ -280,15 +287,17 @@ def test_values_of_secrets_are_refused(ctrlhost: Any, settings_file: Callable[[s
 
 def test_namespaces_are_created_for_roles_and_never_those_of_kubernetes(bundled: Printed, printed: Printed) -> None:
     def names(*arguments: str) -> list[str]:
-        return [one["metadata"]["name"] for one in of_kind(bundled(f"--plugins={ALL}", *arguments), "Namespace")]
+        return [
+            manifest["metadata"]["name"] for manifest in of_kind(bundled(f"--plugins={ALL}", *arguments), "Namespace")
+        ]
 
     assert names() == ["ctrlhost-system", "lease", "projectcontour"]
     assert names("--no-namespaces") == ["ctrlhost-system"]
     assert names("--deploy-namespace=kube-system", "--no-namespaces") == []
     assert names("--deploy-namespace=default") == ["lease", "projectcontour"]
 
-    made = printed("--plugins=greeter", "-n", "one,kube-public")
-    own, further = of_kind(made, "Namespace")
+    manifests = printed("--plugins=greeter", "-n", "one,kube-public")
+    own, further = of_kind(manifests, "Namespace")
     assert further["metadata"] == {"name": "one", "annotations": {"ctrlhost.dev/shared": "true"}}
     assert own["metadata"]["labels"] == COMMON | {
         f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
@@ -305,8 +314,8 @@ def test_resources_are_as_given(printed: Printed) -> None:
         "requests": {"cpu": "100m", "memory": "128Mi"},
         "limits": {"memory": "512Mi"},
     }
-    given = printed("--plugins=greeter", "--memory=1Gi", "--memory-limit=2Gi", "--cpu-limit=1.5")
-    assert container(given)["resources"] == {
+    manifests = printed("--plugins=greeter", "--memory=1Gi", "--memory-limit=2Gi", "--cpu-limit=1.5")
+    assert container(manifests)["resources"] == {
         "requests": {"cpu": "100m", "memory": "1Gi"},
         "limits": {"memory": "2Gi", "cpu": "1.5"},
     }

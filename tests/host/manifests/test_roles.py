@@ -45,16 +45,16 @@ def rights(
     manifests: list[Manifest], resource: str, name: str = "ctrlhost"
 ) -> dict[tuple[str, str | None], list[tuple[list[str], list[str]]]]:
     """Return verbs and names of a resource of the core group, by kind and namespace of the role."""
-    found = {
-        (one["kind"], one["metadata"].get("namespace")): [
+    rules = {
+        (manifest["kind"], manifest["metadata"].get("namespace")): [
             (rule["verbs"], rule.get("resourceNames", []))
-            for rule in one["rules"]
+            for rule in manifest["rules"]
             if resource in rule["resources"] and rule["apiGroups"] == [""]
         ]
-        for one in manifests
-        if "rules" in one and one["metadata"]["name"].endswith(name)
+        for manifest in manifests
+        if "rules" in manifest and manifest["metadata"]["name"].endswith(name)
     }
-    return {place: some for place, some in found.items() if some}
+    return {place: some for place, some in rules.items() if some}
 
 
 @behaviour("operations/OP149")
@@ -65,8 +65,8 @@ def test_rights_are_as_narrow_as_the_namespaces_and_names(printed: Printed, dist
     named = printed("--plugins=selective", "-n", "a,b")
     assert rights(named, "configmaps") == {("Role", "a"): maps, ("Role", "b"): maps}
     assert rights(named, "secrets") == {("Role", "a"): login, ("Role", "b"): login}
-    assert [one["metadata"]["namespace"] for one in of_kind(named, "RoleBinding")] == ["a", "b"]
-    assert [one["metadata"]["name"] for one in of_kind(named, "ClusterRole")] == [
+    assert [manifest["metadata"]["namespace"] for manifest in of_kind(named, "RoleBinding")] == ["a", "b"]
+    assert [manifest["metadata"]["name"] for manifest in of_kind(named, "ClusterRole")] == [
         "ctrlhost-system-ctrlhost-metrics-reader"
     ]
 
@@ -86,9 +86,9 @@ def test_an_undeclared_read_by_name_is_not_granted(
 ) -> None:
     distributions.add("reader", READER)
     account = Account(kube_apiserver, tmp_path)
-    made = printed("--plugins=reader", f"--name={account.name}", f"--deploy-namespace={account.namespace}")
-    assert rights(made, "configmaps", account.name) == {("ClusterRole", None): [(["list", "watch"], [])]}
-    account.grant(made)
+    manifests = printed("--plugins=reader", f"--name={account.name}", f"--deploy-namespace={account.namespace}")
+    assert rights(manifests, "configmaps", account.name) == {("ClusterRole", None): [(["list", "watch"], [])]}
+    account.grant(manifests)
     account.client.apply(config_map("undeclared", labels={"read": "yes"}))
     host = start_host(f"--kubeconfig={account.kubeconfig}", plugins="reader")
     line = host.line("is forbidden", "cannot get resource")

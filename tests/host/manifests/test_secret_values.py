@@ -80,15 +80,15 @@ def test_secrets_inside_other_settings_are_refused(
         f"error: plugins.{setting}: the manifests would show the secret",
         hint + (", or `--secret-file` for a file" if mounted else ""),
     ]
-    for given in (settings_file(file), f"--set={assignment}"):
-        assert refusal(ctrlhost("manifests", "--plugins=store", given)) == expected
+    for option in (settings_file(file), f"--set={assignment}"):
+        assert refusal(ctrlhost("manifests", "--plugins=store", option)) == expected
 
 
 @behaviour("operations/OP151")
 def test_secrets_inside_other_settings_may_be_references(printed: Printed, settings_file: Callable[[str], str]) -> None:
     harmless = settings_file("[plugins.store]\ndb = {user = 'me'}\nothers = [{user = 'you'}]\n")
-    made = printed("--plugins=store", harmless, "--secret-file=store.db.pass-word=logins/password")
-    variables = {one["name"]: one for one in container(made)["env"]}
+    manifests = printed("--plugins=store", harmless, "--secret-file=store.db.pass-word=logins/password")
+    variables = {variable["name"]: variable for variable in container(manifests)["env"]}
     assert variables["CTRLHOST_PLUGINS__STORE__DB__PASS_WORD_FILE"]["value"].endswith("/logins/password")
 
 
@@ -99,8 +99,8 @@ def test_a_value_that_another_source_overrides_is_refused(ctrlhost: Any, setting
     from_environment = ctrlhost("manifests", "--plugins=server", file, CTRLHOST_PLUGINS__SERVER__TOKEN="other")
     assert refusal(from_environment)[0] == expected
     path = "--set=server.token.file=/dev/null"
-    for given in (file, "--set=server.token=hunter2"):
-        assert refusal(ctrlhost("manifests", "--plugins=server", given, path))[0] == expected
+    for option in (file, "--set=server.token=hunter2"):
+        assert refusal(ctrlhost("manifests", "--plugins=server", option, path))[0] == expected
 
 
 @behaviour("operations/OP151")
@@ -111,8 +111,8 @@ def test_settings_of_plugins_that_are_not_deployed_are_refused(
     error = "error: plugins.store: the manifests would show these settings, but they deploy no plugin `store`"
     left_out = f"hint: leave the table out of {file.removeprefix('--config=')}"
     assert refusal(ctrlhost("manifests", "--plugins=server", file)) == [error, left_out]
-    given = "--set=store.named.main=hunter2"
-    assert refusal(ctrlhost("manifests", "--plugins=server", given)) == [error, "hint: leave out its `--set`"]
+    option = "--set=store.named.main=hunter2"
+    assert refusal(ctrlhost("manifests", "--plugins=server", option)) == [error, "hint: leave out its `--set`"]
     # Those in the environment are not shown.
     passed = ctrlhost("manifests", "--plugins=server", "--image=host:1", CTRLHOST_PLUGINS__STORE__NAMED__MAIN="hunter2")
     assert passed.returncode == 0

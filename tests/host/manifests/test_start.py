@@ -45,7 +45,7 @@ def test_a_host_listens_where_its_manifests_say(
     assert arguments[0] == "run"
     for address in addresses:
         assert arguments.count(address) == 1
-    kept = [one for one in arguments[1:] if not re.match("--set=host.listen=", one)]
+    kept = [argument for argument in arguments[1:] if not re.match("--set=host.listen=", argument)]
     host = start_host(*kept, f"--kubeconfig={sandbox.kubeconfig}")
     host.line("plugin greeter running")
     assert get(f"http://[::1]:{probes}/livez") == 200

@@ -134,14 +134,14 @@ def test_a_predicate_that_hangs_takes_one_thread_however_often_it_is_asked(ctrlh
         host.client.create(labelled(name))
     host.wait_for(lambda: len(host.controllers["demo/c"].primary.lister.list()) == 2)
     for name in ("a", "a", "b"):
-        found = key_of(host, "demo/c", f"default/{name}")
-        assert found["verdict"] == "done"
-        assert found["facts"][1].endswith("a predicate of the source does not answer")
+        verdict = key_of(host, "demo/c", f"default/{name}")
+        assert verdict["verdict"] == "done"
+        assert verdict["facts"][1].endswith("a predicate of the source does not answer")
         assert page_at(host, f"/status/keys/demo/c?key=default/{name}").status == 200
-        assert len([one for one in threading.enumerate() if one.name == "demo/explain"]) == 1
+        assert len([thread for thread in threading.enumerate() if thread.name == "demo/explain"]) == 1
     proceed.set()
     host.wait_for(lambda: key_of(host, "demo/c", "default/b")["verdict"] == "filtered")
-    host.wait_for(lambda: not [one for one in threading.enumerate() if one.name == "demo/explain"])
+    host.wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == "demo/explain"])
 
 
 def test_runs_that_are_forgotten_are_not_taken_for_none(ctrlhost_host: Any) -> None:
@@ -154,16 +154,16 @@ def test_runs_that_are_forgotten_are_not_taken_for_none(ctrlhost_host: Any) -> N
     host = ctrlhost_host(plugin, listen="127.0.0.1:0")
     for name in ("kept", "dropped"):
         host.client.create(labelled(name))
-    one = host.controllers["demo/c"]
+    handle = host.controllers["demo/c"]
     host.wait_for(lambda: key_of(host, "demo/c", "default/dropped")["verdict"] == "filtered")
     dropped = "a predicate of the source drops the addition of this object"
     assert key_of(host, "demo/c", "default/dropped")["facts"] == [dropped]
-    host.wait_for(lambda: one.history.runs)
-    one.history.runs.clear()
+    host.wait_for(lambda: handle.history.runs)
+    handle.history.runs.clear()
     assert key_of(host, "demo/c", "default/kept")["facts"] == ["not among the 0 runs since the start"]
-    one.queue.add_many([Request(f"other-{number}") for number in range(RUNS)])
-    host.wait_for(lambda: one.status().runs > RUNS)
-    host.wait_for(lambda: len(one.history.runs) == RUNS)
+    handle.queue.add_many([Request(f"other-{number}") for number in range(RUNS)])
+    host.wait_for(lambda: handle.status().runs > RUNS)
+    host.wait_for(lambda: len(handle.history.runs) == RUNS)
     kept = key_of(host, "demo/c", "default/kept")
     assert (kept["verdict"], kept["facts"]) == ("done", ["not among the last 200 runs"])
     facts = key_of(host, "demo/c", "default/dropped")["facts"]
@@ -174,17 +174,17 @@ def test_a_key_of_a_plugin_that_does_not_run(ctrlhost_host: Any) -> None:
     source = For("example.com/v1", "Missing")
     host = ctrlhost_host(controller(lambda ctx, request: None, source), listen="127.0.0.1:0")
     host.wait_for(lambda: host.host.plugins[0].state == "waiting")
-    found = key_of(host, "demo/c", "default/a")
-    assert found["verdict"] == "plugin not running"
-    assert found["facts"][0].startswith("plugin demo is waiting: Missing (example.com/v1): ")
-    assert found["since"]
+    verdict = key_of(host, "demo/c", "default/a")
+    assert verdict["verdict"] == "plugin not running"
+    assert verdict["facts"][0].startswith("plugin demo is waiting: Missing (example.com/v1): ")
+    assert verdict["since"]
 
     def fail(_plugin: ctrlhost.PluginContext) -> None:
         raise ctrlhost.PluginLoadError("demo", "no settings")
 
     failed = ctrlhost_host(plugin_of(fail), listen="127.0.0.1:0")
-    found = key_of(failed, "demo/c", "default/a")
-    assert (found["verdict"], found["facts"]) == ("plugin not running", ["plugin demo is failed: no settings"])
+    verdict = key_of(failed, "demo/c", "default/a")
+    assert (verdict["verdict"], verdict["facts"]) == ("plugin not running", ["plugin demo is failed: no settings"])
 
 
 def test_a_key_of_a_host_that_stops(ctrlhost_host: Any) -> None:
@@ -200,5 +200,5 @@ def test_a_key_of_a_standby_names_the_leader(ctrlhost_host: Any) -> None:
     identity = leader.host.leadership.identity
     standby = ctrlhost_host(plugin, sandbox=leader.sandbox, leader_elect=True, listen="127.0.0.1:0")
     standby.wait_for(lambda: standby.host.leadership.leases()[0].holder == identity)
-    found = key_of(standby, "demo/c", "default/a")
-    assert (found["verdict"], found["facts"]) == ("standby", [f"{identity} leads; this replica stands by"])
+    verdict = key_of(standby, "demo/c", "default/a")
+    assert (verdict["verdict"], verdict["facts"]) == ("standby", [f"{identity} leads; this replica stands by"])

@@ -54,7 +54,7 @@ def test_a_page_is_whole_without_script_and_programs_get_a_list(ctrlhost_host: A
     assert [row["Plugin"] for row in page.rows("plugins")] == ["demo"]
     assert [row["Controller"] for row in page.rows("controllers")] == ["demo/c"]
     assert [row["Informer"] for row in page.rows("informers")] == ["configmaps"]
-    (reload,) = (one for one in page.root.all("noscript"))
+    (reload,) = (element for element in page.root.all("noscript"))
     assert next(reload.all("meta")).attributes == {"http-equiv": "refresh", "content": "10"}
     for accept in ("*/*", "text/plain", ""):
         status, headers, body = get(host, "/", Accept=accept)
@@ -77,23 +77,27 @@ def test_pages_load_their_own_style_and_script_and_nothing_else(ctrlhost_host: A
         page = page_at(host, path)
         assert page.status == 200
         elements = list(page.root.all())
-        loaded = [one for one in elements if one.name in ("script", "link", "img", "iframe", "style", "form")]
-        assert [one.name for one in loaded] == ["link", "link", "script"]
+        loaded = [
+            element for element in elements if element.name in ("script", "link", "img", "iframe", "style", "form")
+        ]
+        assert [element.name for element in loaded] == ["link", "link", "script"]
         assert loaded[0].attributes["rel"] == "icon"
         assert (loaded[0].attributes["href"] or "").startswith("data:")
         assert loaded[2].attributes["type"] == "module"
         assets |= {loaded[1].attributes["href"], loaded[2].attributes["src"]}
         # The policy forbids what is inline.
-        assert not [name for one in elements for name in one.attributes if name.startswith("on") or name == "style"]
+        assert not [
+            name for element in elements for name in element.attributes if name.startswith("on") or name == "style"
+        ]
         assert not loaded[2].text
         assert page.headers["Cache-Control"] == "no-store"
         assert "script-src 'self'; style-src 'self'" in page.headers["Content-Security-Policy"]
         assert next(page.root.all("html")).attributes["lang"] == "en"
         assert len(list(page.root.all("h1"))) == 1
-        assert all(one.attributes.get("scope") in ("col", "row") for one in page.root.all("th"))
+        assert all(cell.attributes.get("scope") in ("col", "row") for cell in page.root.all("th"))
     assert len(assets) == 2
     size = 0
-    for address in sorted(one or "" for one in assets):
+    for address in sorted(value or "" for value in assets):
         status, headers, body = get(host, address)
         kind = "text/javascript" if address.endswith(".js") else "text/css"
         assert (status, headers["Content-Type"]) == (200, f"{kind}; charset=utf-8")
@@ -122,7 +126,7 @@ def test_a_page_of_fifty_controllers_is_small(ctrlhost_host: Any) -> None:
 
     host = ctrlhost_host(plugin_of(setup, "hostname"), listen=LISTEN)
     for number in range(60):
-        host.client.create(config_map(f"object-{number}", labels={f"group-{one}": "1" for one in range(20)}))
+        host.client.create(config_map(f"object-{number}", labels={f"group-{index}": "1" for index in range(20)}))
     host.wait_for(lambda: len(page_at(host).rows("errors")) == 50)
     page = page_at(host)
     assert len(page.rows("controllers")) == 50
@@ -140,7 +144,7 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
     off = plugin_of(lambda _plugin: None, "off")
     settings = {"supervision": {"off": {"enabled": False}}, "start_timeout": 0.0, "listen": LISTEN}
     host = ctrlhost_host(one_controller("runs"), waits, off, **settings)
-    host.wait_for(lambda: [one.state for one in host.host.plugins] == ["running", "waiting", "disabled"])
+    host.wait_for(lambda: [plugin.state for plugin in host.host.plugins] == ["running", "waiting", "disabled"])
     host.host._review.stop()
     host.host._review._thread.join()
 
@@ -154,7 +158,7 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
     assert (waiting["State"], waiting["Reason"][:30]) == ("▲ waiting", "Missing (example.com/v1): the ")
     assert page.row("plugins", "off")["State"].endswith("disabled")
     assert page.row("controllers", "waits/c")["State"] == "▲ waiting"
-    since = {one["name"]: one["since"] for one in status_of(host)["plugins"]}
+    since = {plugin["name"]: plugin["since"] for plugin in status_of(host)["plugins"]}
     for name in ("runs", "waits", "off"):
         assert page.row("plugins", name)["Since (UTC)"] == since[name][:19].replace("T", " ")
     for reason in REASONS:
@@ -182,14 +186,14 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
 def test_a_paused_controller_says_by_whom_and_since_when(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN, controllers={"demo/c": {"paused": True}})
     host.wait_for(lambda: host.host.plugins[0].state == "running")
-    (shown,) = status_of(host)["controllers"]
-    since = shown["paused_since"][:19].replace("T", " ")
+    (row,) = status_of(host)["controllers"]
+    since = row["paused_since"][:19].replace("T", " ")
     expected = f"▲ paused by the setting `paused` since {since}"
     assert page_at(host).row("controllers", "demo/c")["State"] == expected
     assert page_at(host, "/status/controllers/demo/c").row("controllers", "demo/c")["State"] == expected
     host.client.create(config_map("a"))
     key = host.wait_for(
-        lambda: (one := page_at(host, "/status/keys/demo/c?key=default/a")).section("verdict")[0].text and one
+        lambda: (page := page_at(host, "/status/keys/demo/c?key=default/a")).section("verdict")[0].text and page
     )
     assert key.section("verdict")[0].text.startswith("paused, since ")
 
@@ -244,9 +248,9 @@ def test_the_errors_and_writes_of_a_plugin_outlast_those_of_a_noisy_one(ctrlhost
         host.client.create(config_map(f"often-{number}", labels={"noisy": "1"}))
     host.wait_for(lambda: len(host.controllers["noisy/c"].history.failing) == 60)
     host.host.plugins[0].controllers[0].pause()
-    shown = page_at(host)
-    assert len(shown.rows("errors")) == 50
-    assert len(shown.rows("last-writes")) == 20
+    page = page_at(host)
+    assert len(page.rows("errors")) == 50
+    assert len(page.rows("last-writes")) == 20
     calm = page_at(host, "/status/plugins/calm")
     assert {row["Key"] for row in calm.rows("errors")} == {"default/seldom"}
     assert {row["For the key"] for row in calm.rows("last-writes")} == {"default/seldom"}
@@ -267,7 +271,7 @@ def test_a_controller_that_runs_beside_one_that_waits_has_its_own_state(ctrlhost
         return {row["Controller"]: row["State"].partition(" ")[2] for row in page_at(host).rows("controllers")}
 
     assert states() == {"demo/runs": "ok", "demo/waits": "waiting"}
-    waiting = {one["name"]: one["waiting"] for one in status_of(host)["controllers"]}
+    waiting = {controller["name"]: controller["waiting"] for controller in status_of(host)["controllers"]}
     assert waiting["demo/runs"] is None
     assert waiting["demo/waits"].startswith("Missing (example.com/v1): ")
     host.controllers["demo/runs"].pause("somebody")
@@ -286,14 +290,14 @@ def test_a_page_of_a_queue_beyond_its_end_leads_back(ctrlhost_host: Any) -> None
             raise KeyError("spec")
 
     host = ctrlhost_host(controller(reconcile), listen=LISTEN)
-    one = host.controllers["demo/c"]
-    one.queue.add_many([Request(name, "default") for name in ("first", *map(str, range(119)))])
-    host.wait_for(lambda: len(one.history.failing) == 120)
+    handle = host.controllers["demo/c"]
+    handle.queue.add_many([Request(name, "default") for name in ("first", *map(str, range(119)))])
+    host.wait_for(lambda: len(handle.history.failing) == 120)
     path = "/status/controllers/demo/c"
     (following,) = (link for link in page_at(host, path).links if "failing=" in link)
     assert len(page_at(host, following).rows("failing")) == 20
     broken.clear()
-    host.wait_for(lambda: list(one.history.failing) == [Request("first", "default")])
+    host.wait_for(lambda: list(handle.history.failing) == [Request("first", "default")])
     (row,) = page_at(host, following).section("failing")
     assert row.text == "0 of 1: first"
     (back,) = (link.attributes["href"] for link in row.all("a"))
@@ -303,7 +307,7 @@ def test_a_page_of_a_queue_beyond_its_end_leads_back(ctrlhost_host: Any) -> None
 
 def test_an_unknown_controller_of_a_plugin_without_controllers_is_not_found(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(plugin_of(lambda _plugin: None, "none"), one_controller("demo"), listen=LISTEN)
-    host.wait_for(lambda: {one.state for one in host.host.plugins} == {"running"})
+    host.wait_for(lambda: {plugin.state for plugin in host.host.plugins} == {"running"})
     for path in ("/status/controllers/none/zzz", "/status/controllers/demo/zzz", "/status/keys/none/zzz?key=a"):
         assert page_at(host, path).status == 404
     host.host.plugins[1].fail("on purpose")
@@ -316,7 +320,7 @@ def test_an_unknown_controller_of_a_plugin_without_controllers_is_not_found(ctrl
 def test_every_link_to_the_bundled_plugins_answers(ctrlhost_host: Any) -> None:
     names = ("hostname", "naming", "ingress-status", "bitcoin")
     host = ctrlhost_host(*names, settings={"hostname": {"rest_port": 0}}, install_crds=True, listen=LISTEN)
-    host.wait_for(lambda: {one.state for one in host.host.plugins} <= {"running", "waiting"})
+    host.wait_for(lambda: {plugin.state for plugin in host.host.plugins} <= {"running", "waiting"})
     seen = followed(host)
     assert {f"/status/plugins/{name}" for name in names} | {"/hostname/", "/naming/", "/ingress-status/"} <= seen
 
@@ -328,7 +332,7 @@ def followed(host: Any) -> set[str]:
         path = todo.pop()
         page = page_at(host, path)
         assert page.status == 200, path
-        targets = {one.attributes.get("id") for one in page.root.all()}
+        targets = {element.attributes.get("id") for element in page.root.all()}
         for link in page.links:
             if link.startswith("#"):
                 assert link[1:] in targets
@@ -385,7 +389,7 @@ def test_the_page_of_a_key_says_why_it_is_not_reconciled(ctrlhost_host: Any, man
     failing = page("failing")
     assert failing.section("verdict")[0].text.startswith("backing off, since ")
     assert ", due in " in failing.section("verdict")[0].text
-    facts = [one.text for one in failing.section("facts")]
+    facts = [fact.text for fact in failing.section("facts")]
     assert facts[0].startswith("1 failures, next run in 0.0 s")
     assert facts[1].startswith("last error: KeyError: 'spec' (tests/host/status/test_pages.py:")
     (run,) = failing.rows("runs")
@@ -422,7 +426,7 @@ def test_pages_of_what_is_unknown_name_the_nearest(ctrlhost_host: Any) -> None:
     for path in ("/api/", "/api/v2/status", "/admin/v1/pause", "/api/v1/events"):
         status, headers, body = get(host, path)
         assert (status, headers["Content-Type"]) == (404, "application/json"), path
-        assert {b'"error"', b'"hint"'} == {one for one in (b'"error"', b'"hint"') if one in body}
+        assert {b'"error"', b'"hint"'} == {key for key in (b'"error"', b'"hint"') if key in body}
     assert get(host, "/nothing")[::2] == (404, b"no page at /nothing\n")
 
 
@@ -474,10 +478,10 @@ def test_the_page_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_host:
     options = {"leader_elect": True, "leader_elect_plugins": ["two"], "listen": LISTEN}
     plugins = [one_controller("one"), one_controller("two")]
     leader = ctrlhost_host(*plugins, **options)
-    leader.wait_for(lambda: all(one.mine for one in leader.host.leadership.leases()))
+    leader.wait_for(lambda: all(lease.mine for lease in leader.host.leadership.leases()))
     standby = ctrlhost_host(*plugins, sandbox=leader.sandbox, **options)
     identity = leader.host.leadership.identity
-    standby.wait_for(lambda: all(one.holder == identity for one in standby.host.leadership.leases()))
+    standby.wait_for(lambda: all(lease.holder == identity for lease in standby.host.leadership.leases()))
     for host, role, verdict in ((leader, "● leads", "leads "), (standby, f"{NONE} standby", f"{identity} leads ")):
         page = page_at(host)
         rows = page.rows("leases")
@@ -545,7 +549,7 @@ def test_the_page_of_a_controller_has_plots_parts_and_runs(ctrlhost_host: Any, m
         for name in ("long", "waits"):
             host.client.create(config_map(name, labels=MINE))
             host.wait_for(lambda: page_at(host, path).rows("processing"))
-        page = host.wait_for(lambda: (one := page_at(host, path)).rows("queued") and one)
+        page = host.wait_for(lambda: (candidate := page_at(host, path)).rows("queued") and candidate)
         assert [row["Key"] for row in page.rows("processing")] == ["default/long"]
         assert [row["Key"] for row in page.rows("queued")] == ["default/waits"]
         assert {row["Key"] for row in page.rows("delayed")} == {"default/later", "default/fails"}
@@ -557,10 +561,10 @@ def test_the_page_of_a_controller_has_plots_parts_and_runs(ctrlhost_host: Any, m
             "default/fails": "✖ error KeyError: 'spec'",
         }
         assert all(row["Start (UTC)"] and row["Duration"] and row["Reconcile"] for row in runs)
-        figures = [next(one.all("figcaption")).text for one in page.section("plots")]
+        figures = [next(figure.all("figcaption")).text for figure in page.section("plots")]
         titles = ("Runs per second", "Errors per second", "Duration", "Depth of the queue")
         assert [text for text, title in zip(figures, titles, strict=True) if not text.startswith(title)] == []
-        assert all(list(one.all("svg")) for one in page.section("plots"))
+        assert all(list(figure.all("svg")) for figure in page.section("plots"))
         assert page.row("controllers", "demo/c")["Active"] == "1/1"
     finally:
         release.set()
@@ -568,11 +572,11 @@ def test_the_page_of_a_controller_has_plots_parts_and_runs(ctrlhost_host: Any, m
 
 def test_the_page_of_a_plugin_has_rights_restarts_and_time(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN)
-    page = host.wait_for(lambda: (one := page_at(host, "/status/plugins/demo")).rows("rights") and one)
+    page = host.wait_for(lambda: (candidate := page_at(host, "/status/plugins/demo")).rows("rights") and candidate)
     rules = {row["Rule"]: row["State"] for row in page.rows("rights")}
     watched = '{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]} to a ClusterRole'
     assert rules[watched] == "● declared"
-    facts = " ".join(one.text for one in page.section("facts"))
+    facts = " ".join(fact.text for fact in page.section("facts"))
     assert "in the process of the host." in facts
     assert "Processor time: " in facts
     assert "Restarts: 0." in facts
@@ -612,7 +616,7 @@ def test_hostile_text_is_shown_as_text_in_one_line(ctrlhost_host: Any) -> None:
     for path in paths:
         page = page_at(host, path)
         assert page.status == 200
-        assert not [one for one in page.root.all("script") if one.text]
+        assert not [script for script in page.root.all("script") if script.text]
         assert not list(page.root.all("img"))
         assert not [char for char in page.source if (ord(char) < 0x20 and char != "\n") or char in "\x7f\u202e"]
         # The document has no line break but its last one.
@@ -620,11 +624,11 @@ def test_hostile_text_is_shown_as_text_in_one_line(ctrlhost_host: Any) -> None:
         assert "<script>alert(1)</script> " in page.text
         assert "{{7*7}}" in page.text
         assert " /data/\ufffd.txt" in page.text
-    (error,) = {one["message"] for one in status_of(host)["errors"]}
+    (error,) = {entry["message"] for entry in status_of(host)["errors"]}
     assert error.endswith(" /data/\ufffd.txt")
     handles[0].enqueue("\ud800")
-    host.wait_for(lambda: "\ufffd" in {one["key"] for one in status_of(host)["failing"]})
-    assert "\ufffd" in {one["key"] for one in page_of(host, "demo/c", part="failing")["items"]}
+    host.wait_for(lambda: "\ufffd" in {entry["key"] for entry in status_of(host)["failing"]})
+    assert "\ufffd" in {item["key"] for item in page_of(host, "demo/c", part="failing")["items"]}
     assert "\ufffd" in {row["Key"] for row in page_at(host).rows("failing")}
     status, _, queues = get(host, "/debug/queues")
     assert (status, json.loads(queues)[0]["controller"]) == (200, "demo/c")
@@ -664,8 +668,8 @@ def test_a_controller_has_its_links_whatever_its_name_is(ctrlhost_host: Any) -> 
     for name in names:
         path = f"/status/controllers/demo/{quote(name)}"
         assert {path, f"/status/keys/demo/{quote(name)}?key=x%3Fy%23z"} <= seen
-        for one in (path, f"{path}/"):
-            assert page_at(host, one).row("controllers", f"demo/{name}")
+        for url in (path, f"{path}/"):
+            assert page_at(host, url).row("controllers", f"demo/{name}")
     assert not [link for link in seen if link.endswith("?key=")]
 
 
@@ -686,4 +690,4 @@ def test_many_documents_at_once_are_all_answered(ctrlhost_host: Any) -> None:
         answers = [clients.submit(page_at, host) for _ in range(24)]
         assert all(arrived.acquire(timeout=60) for _ in range(8))
         together.release(24)
-        assert [one.result().status for one in answers] == [200] * 24
+        assert [answer.result().status for answer in answers] == [200] * 24

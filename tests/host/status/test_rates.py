@@ -54,15 +54,15 @@ def test_rates_are_the_differences_of_the_metrics(ctrlhost_host: Any) -> None:
         handles[0].enqueue(Request(f"{'bad' if number % 4 == 0 else 'good'}-{number}"))
     host.wait_for(lambda: controller.status().runs == 41)
     now[0] += 30
-    (shown,) = status_of(host)["controllers"]
+    (row,) = status_of(host)["controllers"]
     later_runs, later_errors, later_buckets = counts(host)
     assert later_runs - runs == 40
-    assert shown["per_second"] == pytest.approx((later_runs - runs) / 30, rel=0.05)
-    assert shown["errors_per_second"] == pytest.approx((later_errors - errors) / 30, rel=0.05)
-    assert shown["errors_per_second"] == pytest.approx(10 / 30)
-    sums = [one - other for one, other in zip(later_buckets, buckets, strict=True)]
-    single = [int(one - other) for one, other in zip(sums, [0.0, *sums], strict=False)]
-    assert (shown["p50"], shown["p99"]) == (quantile(0.5, single), quantile(0.99, single))
+    assert row["per_second"] == pytest.approx((later_runs - runs) / 30, rel=0.05)
+    assert row["errors_per_second"] == pytest.approx((later_errors - errors) / 30, rel=0.05)
+    assert row["errors_per_second"] == pytest.approx(10 / 30)
+    sums = [later - other for later, other in zip(later_buckets, buckets, strict=True)]
+    single = [int(upper - other) for upper, other in zip(sums, [0.0, *sums], strict=False)]
+    assert (row["p50"], row["p99"]) == (quantile(0.5, single), quantile(0.99, single))
     samples.check()
     code, series = get(host, "/series/demo/c")
     assert (code, series["period_seconds"], len(series["rate"])) == (200, 5, 720)

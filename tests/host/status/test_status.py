@@ -88,9 +88,9 @@ def test_the_status_has_the_state_of_each_plugin_and_each_reason_of_degradation(
     for reason in REASONS:
         before = time.time()
         host.host.plugins[0].entries.degrade(reason, f"because of\n{reason}")
-        (shown,) = status_of(host)["plugins"][0]["degraded"]
-        assert (shown["reason"], shown["message"]) == (reason, f"because of {reason}")
-        assert shown["since"] >= time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(before))
+        (condition,) = status_of(host)["plugins"][0]["degraded"]
+        assert (condition["reason"], condition["message"]) == (reason, f"because of {reason}")
+        assert condition["since"] >= time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(before))
         host.host.plugins[0].entries.recover(reason)
     assert status_of(host)["plugins"][0]["degraded"] == []
 
@@ -113,7 +113,7 @@ def test_ten_failures_in_a_row_show_everywhere_until_one_run_succeeds(
     )
     host.client.create(config_map("ann", labels={"mine": "1"}))
     degraded = host.wait_for(lambda: status_of(host)["plugins"][0]["degraded"])
-    assert [one["reason"] for one in degraded] == ["errors"]
+    assert [entry["reason"] for entry in degraded] == ["errors"]
     assert degraded[0]["message"].startswith("the last ")
     assert "runs of demo/c failed; KeyError: 'spec' (tests/host/status/test_status.py:" in degraded[0]["message"]
     checks = {check.name: check for check in host.host.inspection.checks("readyz")}
@@ -130,7 +130,7 @@ def test_ten_failures_in_a_row_show_everywhere_until_one_run_succeeds(
     host.wait_for(lambda: not status_of(host)["plugins"][0]["degraded"])
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 0
     assert page_at(host).row("plugins", "demo")["State"] == "● running"
-    lines = [one.message for one in caplog.records if "degraded" in one.message]
+    lines = [record.message for record in caplog.records if "degraded" in record.message]
     assert [line.partition(": the last")[0] for line in lines] == [
         "plugin demo degraded: errors",
         "plugin demo no longer degraded: errors",
@@ -210,12 +210,12 @@ def test_writes_are_counted_by_verb_resource_and_code(ctrlhost_host: Any, faults
         host.client.create(config_map(name, labels={"mine": "1"}))
     host.wait_for(lambda: set(done) == set(answers))
     server = status_of(host)["apiserver"]
-    counts = {(one["verb"], one["resource"], one["code"]): one["total"] for one in server["writes"]}
+    counts = {(write["verb"], write["resource"], write["code"]): write["total"] for write in server["writes"]}
     assert {*counts} >= {("create", "configmaps", "201"), *(("patch", "configmaps", code) for code in
                           ("200", "409", "429", "500"))}  # fmt: skip
     assert server["throttled_seconds"] == 0
     assert len(server["last_writes"]) <= 20
-    patched = next(one for one in server["last_writes"] if one["name"] == "conflict")
+    patched = next(last_write for last_write in server["last_writes"] if last_write["name"] == "conflict")
     assert (patched["code"], patched["namespace"], patched["key"]) == ("409", "default", "default/conflict")
     assert patched["controller"] == "demo/c"
     code, page = get(host, "/keys/demo/c?key=default/conflict")
@@ -225,7 +225,7 @@ def test_writes_are_counted_by_verb_resource_and_code(ctrlhost_host: Any, faults
         host.host.plugins[0].context.client.patch("v1", "ConfigMap", "patch", "default", {"data": {"b": "1"}})
     server = status_of(host)["apiserver"]
     assert len(server["last_writes"]) == 20
-    assert {one["controller"] for one in server["last_writes"]} == {""}
+    assert {last_write["controller"] for last_write in server["last_writes"]} == {""}
     assert server["up"]
     assert server["last_answer_seconds"] is not None
 
@@ -243,7 +243,7 @@ def test_the_status_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_hos
     leader.wait_for(lambda: all(lease["mine"] for lease in status_of(leader)["leader"]["leases"]))
     standby = ctrlhost_host(*plugins(), sandbox=leader.sandbox, **options)
     identity = leader.host.leadership.identity
-    standby.wait_for(lambda: all(one["holder"] == identity for one in status_of(standby)["leader"]["leases"]))
+    standby.wait_for(lambda: all(lease["holder"] == identity for lease in status_of(standby)["leader"]["leases"]))
     for host, mine in ((leader, True), (standby, False)):
         status = status_of(host)
         assert status["leader"]["elected"]
@@ -252,7 +252,7 @@ def test_the_status_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_hos
         assert {lease["holder"] for lease in leases.values()} == {identity}
         assert {lease["mine"] for lease in leases.values()} == {mine}
         assert all(lease["renewed_seconds"] >= 0 for lease in leases.values())
-        assert {one["leading"] for one in status["controllers"]} == {mine}
+        assert {controller["leading"] for controller in status["controllers"]} == {mine}
     alone = ctrlhost_host(*plugins(), listen=LISTEN)
     assert status_of(alone)["leader"] == {"elected": False, "leases": []}
 
@@ -332,7 +332,7 @@ def test_keys_in_progress_and_delayed_keys_have_pages(ctrlhost_host: Any, manual
     host.wait_for(lambda: page_of(host, "demo/c", part="processing")["total"] == 1)
     (running,) = page_of(host, "demo/c", part="processing")["items"]
     assert (running["key"], running["due_seconds"]) == ("default/long", None)
-    status = host.wait_for(lambda: (one := status_of(host)["controllers"][0])["active"] and one)
+    status = host.wait_for(lambda: (row := status_of(host)["controllers"][0])["active"] and row)
     assert (status["workers"], status["queue"]["processing"], status["queue"]["delayed"]) == (1, 1, 1)
     release.set()
 

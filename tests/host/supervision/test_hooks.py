@@ -85,14 +85,14 @@ def test_what_a_late_setup_registers_never_runs(start, good: Good, hang: Hang, c
     assert line.startswith("plugin bad: ctrlhost_setup returned after ")
     assert line.endswith("result dropped")
     host.run_until_idle()
-    assert [one.name for one in host.host.plugins[0].controllers] == ["bad/all"]
+    assert [controller.name for controller in host.host.plugins[0].controllers] == ["bad/all"]
     assert {run.partition("/")[0] for run in runs} == {"2"}
     assert state_of(host, "bad") == "running"
 
 
 @behaviour("supervision/EN3")
-@pytest.mark.parametrize("given", [0, 1])
-def test_hanging_crds_hold_up_nobody(start, hang: Hang, ctrlhost_host, given: int) -> None:
+@pytest.mark.parametrize("count", [0, 1])
+def test_hanging_crds_hold_up_nobody(start, hang: Hang, ctrlhost_host, count: int) -> None:
     def crd(plural: str) -> dict[str, Any]:
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -109,7 +109,7 @@ def test_hanging_crds_hold_up_nobody(start, hang: Hang, ctrlhost_host, given: in
         }
 
     def crds() -> Any:
-        if given:
+        if count:
             yield crd("halves")
         hang()
 
@@ -123,7 +123,7 @@ def test_hanging_crds_hold_up_nobody(start, hang: Hang, ctrlhost_host, given: in
     eventually(lambda: state_of(host, "other") == "running")
     eventually(lambda: state_of(host, "bad") == "failing")
     assert reason_of(host, "bad") == "ctrlhost_crds did not return within 0.5 s"
-    names = [one["metadata"]["name"] for one in host.client.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")]
+    names = [obj["metadata"]["name"] for obj in host.client.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")]
     assert names == ["wholes.example.com"]
 
 
@@ -215,7 +215,7 @@ def test_a_deadline_of_zero_is_none(ctrlhost_host, hang: Hang, caplog) -> None:
     assert hang.begun.wait(30)
     (plugin,) = host.host.plugins
     # A look at the entries at any later time finds none that is overdue.
-    (entry,) = [one for one in plugin.entries._open if one.started is not None]
+    (entry,) = [call for call in plugin.entries._open if call.started is not None]
     assert not entry.check(entry.started + 3600)
     assert plugin.entries.running() == []
     hang.release()

@@ -192,7 +192,7 @@ def test_a_blocked_loop_is_named_and_then_abandoned(start, good: Good, hang: Han
     bad = host.host.plugins[0]
 
     def lines() -> list[Any]:
-        return [one for one in caplog.records if "its event loop is blocked for" in one.getMessage()]
+        return [record for record in caplog.records if "its event loop is blocked for" in record.getMessage()]
 
     host.client.create(config_map("first", labels={"mine": "1"}))
     eventually(lines)

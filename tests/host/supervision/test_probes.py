@@ -42,11 +42,11 @@ def fetch(host: Any, path: str, accept: str = "", address: str = "") -> tuple[in
 
 
 def values(body: str, name: str) -> list[float]:
-    return [one.value for family in text_metrics(body) for one in family.samples if one.name == name]
+    return [sample.value for family in text_metrics(body) for sample in family.samples if sample.name == name]
 
 
 def threads(name: str) -> int:
-    return sum(one.name == name for one in threading.enumerate())
+    return sum(thread.name == name for thread in threading.enumerate())
 
 
 class Collects(Collector):
@@ -165,10 +165,10 @@ def labelled() -> Metric:
 def test_a_bad_collector_is_counted_and_named_once(start, caplog, last: Any, reason: str, text: str) -> None:
     def collect() -> Iterator[Any]:
         yield GaugeMetricFamily("first", "First", value=7)
-        found = last()
-        if isinstance(found, BaseException):
-            raise found
-        yield found
+        outcome = last()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        yield outcome
 
     host = start(collecting(collect), **SERVED)
     for count in range(1, 4):
@@ -193,10 +193,10 @@ def test_two_plugins_with_one_series_are_served_as_one(ctrlhost_host, hang: Hang
         def collect() -> Any:
             if value == 2 and hangs.is_set():
                 hang()
-            made = CounterMetricFamily("made", "Made", labels=("kind",))
-            made.add_metric(("same",), value)
-            made.add_metric((f"of {value}",), value)
-            return [made]
+            family = CounterMetricFamily("made", "Made", labels=("kind",))
+            family.add_metric(("same",), value)
+            family.add_metric((f"of {value}",), value)
+            return [family]
 
         return collect
 
@@ -211,10 +211,10 @@ def test_two_plugins_with_one_series_are_served_as_one(ctrlhost_host, hang: Hang
         assert status == 200
         parse = open_metrics if "openmetrics" in accept else text_metrics
         families = list(parse(body))
-        assert len({one.name for one in families}) == len(families)
-        (made,) = [one for one in families if one.name == "made"]
-        found = {one.labels["kind"]: one.value for one in made.samples if one.name == "made_total"}
-        assert found == {"same": 1, "of 1": 1, "of 2": 2}
+        assert len({family.name for family in families}) == len(families)
+        (family,) = [entry for entry in families if entry.name == "made"]
+        by_kind = {sample.labels["kind"]: sample.value for sample in family.samples if sample.name == "made_total"}
+        assert by_kind == {"same": 1, "of 1": 1, "of 2": 2}
     assert (metric(host, "ctrlhost_metrics_collector_errors_total", plugin="two", reason="duplicate") or 0) >= 1
 
 
@@ -231,7 +231,7 @@ def test_probes_answer_beside_threads_that_compute(start, good: Good) -> None:
             plugin.add_task(f"compute-{number}", compute)
 
     host = start(plugin_of(setup, "bad"), **SERVED)
-    eventually(lambda: sum(one.running for one in host.host.plugins[0].context.tasks) == 8)
+    eventually(lambda: sum(task.running for task in host.host.plugins[0].context.tasks) == 8)
     # The figure is a floor of the benches.
     for endpoint in ("/livez", "/readyz", "/healthz", "/metrics"):
         assert [fetch(host, endpoint)[0] for _ in range(5)] == [200] * 5
@@ -360,7 +360,7 @@ def test_queues_are_shown_in_part_with_totals(start, good: Good, hang: Hang) -> 
     for _ in range(20):
         status, body = fetch(host, "/debug/queues")
         assert status == 200
-        (page,) = [one for one in json.loads(body) if one["controller"] == "bad/c"]
+        (page,) = [queue for queue in json.loads(body) if queue["controller"] == "bad/c"]
         assert len(page["queued"]) == 100
         assert page["counts"]["queued"] >= 100_000
     good.goes_on(host)
@@ -368,10 +368,10 @@ def test_queues_are_shown_in_part_with_totals(start, good: Good, hang: Hang) -> 
 
 @behaviour("supervision/PR13")
 def test_debug_pages_are_for_this_machine(start) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # Nothing is sent: this asks for the address that the machine would use.
-        asked.connect(("192.0.2.1", 9))
-        own = asked.getsockname()[0]
+        probe.connect(("192.0.2.1", 9))
+        own = probe.getsockname()[0]
     assert not own.startswith("127.")
     host = start(plugin_of(lambda plugin: None, "bad"), listen="0.0.0.0:0")
     port = host.host.address.rpartition(":")[2]

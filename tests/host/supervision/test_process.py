@@ -107,13 +107,13 @@ def test_a_signal_while_the_interpreter_lock_is_held_does_not_end_the_host(start
 @behaviour("supervision/PR16")
 def test_hosts_of_a_library_leave_the_process_alone(ctrlhost_host, good: Good, caplog) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = [signal.getsignal(one) for one in numbers]
+    before = [signal.getsignal(number) for number in numbers]
     hosts = [ctrlhost_host(good.module), ctrlhost_host(plugin_of(lambda plugin: None, "other"))]
-    assert [signal.getsignal(one) for one in numbers] == before
-    assert not [one for one in threading.enumerate() if one.name == "gil watch"]
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert not [thread for thread in threading.enumerate() if thread.name == "gil watch"]
     for host in hosts:
         host.stop()
-    assert [signal.getsignal(one) for one in numbers] == before
+    assert [signal.getsignal(number) for number in numbers] == before
     assert "GIL" not in caplog.text
 
 

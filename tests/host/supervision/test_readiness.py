@@ -31,7 +31,7 @@ def test_a_state_that_cannot_be_read_makes_the_host_unready(start, hang: Hang, m
     eventually(hang.begun.is_set)
     # The last snapshot is shown until it is too old.
     assert fetch(host, "/readyz")[0] == 200
-    status, body = eventually(lambda: (found := fetch(host, "/readyz"))[0] == 503 and found)
+    status, body = eventually(lambda: (answer := fetch(host, "/readyz"))[0] == 503 and answer)
     assert status == 503
     (line,) = [line for line in body.splitlines() if line.startswith("[-]")]
     assert line.startswith("[-]state failed: ")

@@ -40,8 +40,8 @@ class Failing:
 
 def states(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the states of `bad` that the log names, in order."""
-    found = [re.match(r"plugin bad (failing|failed|waiting|running|restarts)\b", line) for line in caplog.messages]
-    return [one[1] for one in found if one]
+    matches = [re.match(r"plugin bad (failing|failed|waiting|running|restarts)\b", line) for line in caplog.messages]
+    return [match[1] for match in matches if match]
 
 
 @behaviour("supervision/LC1")
@@ -61,8 +61,8 @@ def test_pauses_grow_and_each_failure_is_one_line(start, good: Good, caplog) -> 
         clock.advance(pause * 0.02)
     eventually(lambda: state_of(host, "bad") == "running")
     assert states(caplog) == ["failing", "restarts", "failing", "restarts", "running"]
-    errors = [one for one in caplog.records if one.levelname == "ERROR"]
-    assert [one.getMessage().partition(" (")[0] for one in errors] == [
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [error.getMessage().partition(" (")[0] for error in errors] == [
         "plugin bad failing: ctrlhost_setup: RuntimeError: failure 1",
         "plugin bad failing: ctrlhost_setup: RuntimeError: failure 2",
     ]
@@ -107,7 +107,9 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     before = set(threading.enumerate())
 
     def workers() -> list[str]:
-        return sorted(one.name for one in set(threading.enumerate()) - before if one.name.startswith("bad/all worker"))
+        return sorted(
+            thread.name for thread in set(threading.enumerate()) - before if thread.name.startswith("bad/all worker")
+        )
 
     def synced() -> None:
         if len(attempts) == 1:
@@ -143,7 +145,7 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     assert metric(host, "made_total") is None
     eventually(lambda: get(f"{own}/readyz") == 503)
     eventually(lambda: get(f"{own}/healthz/bad") == 503)
-    assert [one for one in host.host.inspection.checks("healthz") if one.name == "bad/fine"] == []
+    assert [check for check in host.host.inspection.checks("healthz") if check.name == "bad/fine"] == []
     clock.advance(1.3)
     eventually(lambda: state_of(host, "bad") == "running")
     eventually(lambda: ticks == [2])
@@ -153,7 +155,7 @@ def test_nothing_is_left_of_a_failed_set_up(start, good: Good) -> None:
     eventually(lambda: get(f"{own}/readyz") == 200)
     eventually(lambda: get(f"{own}/healthz/bad") == 200)
     eventually(lambda: workers() == ["bad/all worker 0", "bad/all worker 1"])
-    assert [one.name for one in host.host.plugins[0].controllers] == ["bad/all"]
+    assert [controller.name for controller in host.host.plugins[0].controllers] == ["bad/all"]
     good.goes_on(host)
 
 
@@ -251,7 +253,7 @@ def test_a_disabled_plugin_is_not_imported(ctrlhost_host, distributions) -> None
     assert state_of(host, "bad") == "disabled"
     good.goes_on(host)
     checks = host.host.inspection.checks("readyz")
-    assert all(one.passed for one in checks)
+    assert all(check.passed for check in checks)
     assert "[+]plugin/bad ok: disabled" in map(str, checks)
     assert metric(host, "ctrlhost_plugin_state", plugin="bad", state="disabled") == 1
     with pytest.raises(ConfigError, match="every plugin is disabled"):
@@ -263,7 +265,7 @@ def test_a_restart_loses_no_object(start, good: Good) -> None:
     runs: dict[int, list[str]] = {1: [], 2: []}
     twice: list[str] = []
     attempts: list[int] = []
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     slow = threading.Event()
 
     def setup(plugin: ctrlhost.PluginContext) -> None:
@@ -278,7 +280,7 @@ def test_a_restart_loses_no_object(start, good: Good) -> None:
             if number == 1:
                 slow.wait(0.002)
             else:
-                found[request.name] = ctx.get(request)
+                objects[request.name] = ctx.get(request)
             running.discard(request)
             return ctrlhost.Result(requeue_after=1000) if request.name.endswith("7") else None
 
@@ -296,8 +298,8 @@ def test_a_restart_loses_no_object(start, good: Good) -> None:
     host.run_until_idle()
     assert set(names[:-1]) <= set(runs[2])
     assert twice == []
-    assert found.get("map-999") is None
-    assert found["map-0"] is not None
+    assert objects.get("map-999") is None
+    assert objects["map-0"] is not None
 
 
 def test_the_queue_of_a_restarted_plugin_counts_from_zero(start, hang) -> None:

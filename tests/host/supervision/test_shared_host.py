@@ -66,7 +66,7 @@ def test_a_restart_lists_nothing_that_others_use(start, good: Good, sandbox) -> 
     # The watch begins with the list.
     assert seen == {"watch": 1}
     factory = host.host.factory
-    eventually(lambda: [one.kind for one in factory.informers()] == ["ConfigMap"])
+    eventually(lambda: [informer.kind for informer in factory.informers()] == ["ConfigMap"])
     good.goes_on(host)
 
 
@@ -81,7 +81,7 @@ def test_the_host_ends_only_when_every_plugin_has_failed(ctrlhost_host) -> None:
         supervision={"one": {"restart_limit": 0}, "two": {"restart_limit": 1, "restart_delay": 0.5}},
     ).host
     # `run` waits for this condition, and returns 1 then.
-    eventually(lambda: [one.state for one in host.plugins] == ["failed", "failing"])
+    eventually(lambda: [plugin.state for plugin in host.plugins] == ["failed", "failing"])
     assert not host._all_failed()
     eventually(lambda: host._all_failed())
 
@@ -109,7 +109,7 @@ def test_mistakes_of_the_operator_are_told_apart(ctrlhost_host, distributions) -
     assert not ran.is_set()
     twice = plugin_of(lambda plugin: None, "good")
     host = ctrlhost_host(good, twice)
-    assert [one.state for one in host.host.plugins] == ["running", "failed"]
+    assert [plugin.state for plugin in host.host.plugins] == ["running", "failed"]
     assert host.host.plugins[1]._restarts.count == 0
 
 
@@ -134,7 +134,7 @@ def test_many_plugins_that_crash_leave_nothing_behind(ctrlhost_host) -> None:
     eventually(lambda: min(attempts[f"bad-{number}"] for number in range(19)) >= 4, 60)
     good.goes_on(host)
     most = [sum(column) for column in zip((0, 0), used(), strict=True)]
-    eventually(lambda: all(one.state == "failed" for one in host.host.plugins[:-1]), 120)
+    eventually(lambda: all(plugin.state == "failed" for plugin in host.host.plugins[:-1]), 120)
     good.goes_on(host)
     threads, files = used()
     assert threads <= most[0] + 2
@@ -173,12 +173,14 @@ def test_a_late_plugin_reads_more_without_disturbing_others(start, good: Good, h
     assert wide[0].lister.get("early", "default")["data"] == {"key": "value"}
     assert len(narrow[0].lister.list()) == count
     assert events == []
-    informers = [one for one in host.host.factory.informers() if one.kind == "ConfigMap"]
+    informers = [informer for informer in host.host.factory.informers() if informer.kind == "ConfigMap"]
     assert len(informers) == 2
-    shown = [
-        one.name for one in host.host.inspection.checks("readyz") if "ConfigMap" in one.name or "configmaps" in one.name
+    names = [
+        check.name
+        for check in host.host.inspection.checks("readyz")
+        if "ConfigMap" in check.name or "configmaps" in check.name
     ]
-    assert len(shown) == 2
+    assert len(names) == 2
     assert seen["watch"] == 2
 
 

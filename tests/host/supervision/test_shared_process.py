@@ -149,10 +149,12 @@ def test_a_huge_error_is_shown_in_part(start, good: Good) -> None:
     for text in ("controller/bad/a", "bad/check"):
         eventually(
             lambda text=text: [
-                one for one in host.host.inspection.checks("healthz") if one.name == text and "xxx" in one.detail
+                entry
+                for entry in host.host.inspection.checks("healthz")
+                if entry.name == text and "xxx" in entry.detail
             ]
         )
-    assert sum(len(one.detail) for one in host.host.inspection.checks("healthz")) < 10_000
+    assert sum(len(entry.detail) for entry in host.host.inspection.checks("healthz")) < 10_000
 
     def fail(_plugin) -> None:
         raise RuntimeError(huge)

@@ -53,7 +53,7 @@ class Bad:
 
 
 def reports(caplog: pytest.LogCaptureFixture, text: str) -> list[Any]:
-    return [one for one in caplog.records if text in one.getMessage()]
+    return [record for record in caplog.records if text in record.getMessage()]
 
 
 @behaviour("supervision/EN11")
@@ -192,7 +192,7 @@ def test_stuck_threads_are_bounded(start, good: Good, hang: Hang) -> None:
     def failed() -> bool:
         nonlocal most
         states.add(state_of(host, "bad"))
-        workers = [one for one in threading.enumerate() if one.name.startswith("bad/c worker")]
+        workers = [thread for thread in threading.enumerate() if thread.name.startswith("bad/c worker")]
         most = max(most, len(workers))
         return state_of(host, "bad") == "failed"
 

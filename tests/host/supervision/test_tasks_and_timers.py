@@ -211,8 +211,8 @@ def test_a_panic_elsewhere_is_contained(start, good: Good, caplog) -> None:
     host.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mapped", "namespace": "default"}})
     (bad, _) = host.host.plugins
     eventually(lambda: "PanicException" in (host.controllers["bad/reconcile"].status().last_error or ""))
-    eventually(lambda: [one for one in caplog.records if "a map function failed" in one.getMessage()])
-    (failed,) = [one for one in caplog.records if "a map function failed" in one.getMessage()]
+    eventually(lambda: [record for record in caplog.records if "a map function failed" in record.getMessage()])
+    (failed,) = [record for record in caplog.records if "a map function failed" in record.getMessage()]
     assert failed.exc_info[0] is PanicException
     eventually(lambda: "PanicException" in (bad.context.tasks[0].error or ""))
     assert fetch(host, "/bad/page")[0] == 500
