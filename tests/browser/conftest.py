@@ -13,22 +13,22 @@ from tests.support.pages_rig import PagesRig
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Run a headless Chromium; skip if there is none, fail in CI."""
-    found = Browser(tmp_path_factory.mktemp("browser"))
-    yield found
-    found.stop()
+    chromium = Browser(tmp_path_factory.mktemp("browser"))
+    yield chromium
+    chromium.stop()
 
 
 @pytest.fixture(scope="module", params=[0, 4, 50], ids=lambda count: f"{count}-controllers")
 def rig(request: pytest.FixtureRequest) -> Iterator[PagesRig]:
     """Run a host with each number of controllers, which the tests of a module share."""
-    with PagesRig(request.param) as found:
-        found.populate()
-        yield found
+    with PagesRig(request.param) as pages:
+        pages.populate()
+        yield pages
 
 
 @pytest.fixture(scope="module")
 def few() -> Iterator[PagesRig]:
     """Run a host with four controllers, which the tests of a module share."""
-    with PagesRig(4) as found:
-        found.populate()
-        yield found
+    with PagesRig(4) as pages:
+        pages.populate()
+        yield pages

@@ -25,8 +25,8 @@ def defects(browser: Browser, check: str) -> list[str]:
 def _focus(browser: Browser) -> list[str]:
     """Press Tab through the page: it visits all in order, and where it is can be seen."""
     browser.ask(f"document.activeElement?.blur(); scrollTo(0, 0); {_EXPECT}")
-    found: list[str] = []
+    names: list[str] = []
     for _ in range(min(browser.ask(_COUNT), _MOST)):
         browser.key("Tab", 9)
-        found += browser.ask(_LOOK)
-    return found
+        names += browser.ask(_LOOK)
+    return names

@@ -35,7 +35,7 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         assert first == [f"default/name-{number:06}" for number in range(100)]
         assert f"100 of {KEYS:,}" in browser.run("return document.querySelector('[data-rows=queued]').textContent")
         browser.run(f"{LINK}.click()", "next")
-        second = eventually(lambda: (found := browser.run(SHOWN)) != first and found, 60, "the next page", pause=0.05)
+        second = eventually(lambda: (text := browser.run(SHOWN)) != first and text, 60, "the next page", pause=0.05)
         assert second == [f"default/name-{number:06}" for number in range(100, 200)]
         # The page asks for the same keys again.
         status(browser, "live")

@@ -25,25 +25,25 @@ def wrong(browser: Browser, page: str, checks: Iterable[str]) -> dict[str, list[
 @pytest.mark.behaviour("operations/OP51")
 @windows
 def test_nothing_is_cut_off_and_nothing_overlaps(browser: Browser, rig: PagesRig, window: Window) -> None:
-    found: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
     for page, url in rig.pages().items():
         browser.show(url, window)
         picture = SCREENSHOTS / f"{page}-{rig.controllers}-{window}.png"
         picture.unlink(missing_ok=True)
         browser.screenshot(picture)
         assert picture.read_bytes().startswith(b"\x89PNG")
-        found |= wrong(browser, page, LAYOUT)
-    assert found == {}
+        failures |= wrong(browser, page, LAYOUT)
+    assert failures == {}
 
 
 @pytest.mark.behaviour("operations/OP56")
 @windows
 def test_contrast_names_headings_and_keyboard(browser: Browser, few: PagesRig, window: Window) -> None:
-    found: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
     titles: list[str] = []
     for page, url in few.pages().items():
         browser.show(url, window)
         titles.append(browser.run("return document.title"))
-        found |= wrong(browser, page, (name for name in CHECKS if name not in LAYOUT))
-    assert found == {}
+        failures |= wrong(browser, page, (name for name in CHECKS if name not in LAYOUT))
+    assert failures == {}
     assert len(set(titles)) == len(titles)

@@ -97,15 +97,15 @@ def test_a_defect_is_found_by_its_check(browser: Browser, defect: str) -> None:
     old, new, check, message = BAD[defect]
     assert old in GOOD
     show(browser, GOOD.replace(old, new), PHONE)
-    assert any(message in one for one in defects(browser, check)), defects(browser, check)
+    assert any(message in text for text in defects(browser, check)), defects(browser, check)
 
 
 def test_requests_messages_and_paint_are_seen(browser: Browser) -> None:
     script = "<script>console.warn('look'); fetch('http://127.0.0.1:1/gone').catch(() => 0)</script>"
     show(browser, GOOD.replace("</main>", f"</main>{script}"), PHONE)
     messages: list[str] = []
-    eventually(lambda: messages.extend(browser.messages()) or any("ERR_" in one for one in messages))
-    assert any("look" in one for one in messages)
+    eventually(lambda: messages.extend(browser.messages()) or any("ERR_" in text for text in messages))
+    assert any("look" in text for text in messages)
     assert browser.requests() == ["http://127.0.0.1:1/gone"]
     assert eventually(browser.first_paint) > 0
 

@@ -26,9 +26,9 @@ MODULES = published()
 def servers(sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver) -> Iterator[Servers]:
     """Return both servers."""
     with api_of(sandbox_control_plane.kubeconfig) as ours, api_of(kube_apiserver.kubeconfig) as theirs:
-        found = Servers(ours, theirs)
-        yield found
-        found.close()
+        pair = Servers(ours, theirs)
+        yield pair
+        pair.close()
 
 
 class Verdicts:
@@ -44,9 +44,9 @@ class Verdicts:
         """Create an object on both servers; return whether both have accepted it."""
         request = Request("create", kind, "POST", path, query, JSON, body)
         ours, theirs = self._servers.outcomes(request)
-        found = difference(request, ours, theirs)
-        if found is not None and not any(one.covers(found) for one in self._known):
-            self.unknown.append((found, str(body["metadata"].get("name"))))
+        result = difference(request, ours, theirs)
+        if result is not None and not any(entry.covers(result) for entry in self._known):
+            self.unknown.append((result, str(body["metadata"].get("name"))))
         self.codes.append(theirs.code)
         return ours.code == theirs.code == 201
 
@@ -58,10 +58,10 @@ def test_published_crds_and_their_examples_get_the_real_verdicts(module: Publish
     verdicts = Verdicts(servers)
     crds = module.definitions()
     assert crds
-    made = [crd for crd in crds if verdicts.create("CustomResourceDefinition", CRDS, crd)]
+    accepted = [crd for crd in crds if verdicts.create("CustomResourceDefinition", CRDS, crd)]
     try:
         served = {}
-        for crd in made:
+        for crd in accepted:
             served |= _served(crd)
         for path in served.values():
             eventually(lambda path=path: all(answer.status == 200 for answer in servers.get(path)), 60, path)
@@ -71,10 +71,10 @@ def test_published_crds_and_their_examples_get_the_real_verdicts(module: Publish
                 example["metadata"].pop("namespace", None)
                 verdicts.create(example["kind"], path, example, dryRun="All")
     finally:
-        for crd in made:
+        for crd in accepted:
             for api in servers.apis:
                 api.delete(f"{CRDS}/{crd['metadata']['name']}")
-        for crd in made:
+        for crd in accepted:
             assert all(api.gone(f"{CRDS}/{crd['metadata']['name']}") for api in servers.apis)
     assert verdicts.unknown == []
     assert verdicts.codes.count(201) >= len(crds) * 0.9

@@ -90,13 +90,13 @@ class Cluster:
 
     def received(self) -> dict[str, float]:
         """Return the bytes that all informers received, by encoding."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for factory in self._factories:
             for family in factory.metrics.collect():
                 for sample in family.samples:
                     if sample.name == "ctrlhost_informer_received_bytes_total":
-                        found[sample.labels["encoding"]] += int(sample.value)
-        return dict(found)
+                        counts[sample.labels["encoding"]] += int(sample.value)
+        return dict(counts)
 
     def _add_informers(
         self, *, watch_list: bool, page_size: int | None = None, encoding: str = "auto", **narrow: Any
@@ -147,38 +147,40 @@ class Cluster:
         # Drop dead streams, so that no informer has to wait for its timeout.
         self._proxy.drop()
         self.assert_agreement(f"seed {seed}")
-        for each in self.informers:
-            assert seed % 2 or each.handler.backwards == [], f"seed {seed}: {each.what}"
-            each.handler.backwards.clear()
+        for informer in self.informers:
+            assert seed % 2 or informer.handler.backwards == [], f"seed {seed}: {informer.what}"
+            informer.handler.backwards.clear()
 
     def assert_agreement(self, when: str, timeout: float = 30.0) -> None:
         """Wait until caches, handlers and reconcilers equal the server; fail with the differences."""
         truth = {namespace: self._served(namespace) for namespace in self.namespaces}
-        for each in self.informers:
+        for informer in self.informers:
             served = {
-                key: version for key, (version, blue) in truth[each.namespace].items() if blue or not each.blue_only
+                key: version
+                for key, (version, blue) in truth[informer.namespace].items()
+                if blue or not informer.blue_only
             }
-            who = f"{when}: {each.what}"
-            agree(f"{who}: its cache", each.cached, served, timeout)
-            agree(f"{who}: its handler", each.handler.held, served, timeout)
-            agree(f"{who}: its reconciler", each.reconciler.held, served, timeout)
-            assert each.handler.violations == [], who
-            for part in each.informer.parts:
+            who = f"{when}: {informer.what}"
+            agree(f"{who}: its cache", informer.cached, served, timeout)
+            agree(f"{who}: its handler", informer.handler.held, served, timeout)
+            agree(f"{who}: its reconciler", informer.reconciler.held, served, timeout)
+            assert informer.handler.violations == [], who
+            for part in informer.informer.parts:
                 assert "internal" not in part.reflector.status.errors, part.reflector.status.last_error
         wrong = self.versions.wrong()
         assert wrong == [], f"{when}: the server never had {wrong}"
 
     def _served(self, namespace: str) -> dict[str, tuple[str, bool]]:
         objects = list(self._client.list("v1", "ConfigMap", namespace))
-        for each in objects:
+        for obj in objects:
             # The server's own ConfigMaps, too.
-            self.versions.wrote({"apiVersion": "v1", "kind": "ConfigMap", **each})
+            self.versions.wrote({"apiVersion": "v1", "kind": "ConfigMap", **obj})
         return {
-            f"{namespace}/{each['metadata']['name']}": (
-                each["metadata"]["resourceVersion"],
-                each["metadata"].get("labels", {}).get("colour") == "blue",
+            f"{namespace}/{obj['metadata']['name']}": (
+                obj["metadata"]["resourceVersion"],
+                obj["metadata"].get("labels", {}).get("colour") == "blue",
             )
-            for each in objects
+            for obj in objects
         }
 
     def _write(self, rng: random.Random, done: threading.Event) -> None:

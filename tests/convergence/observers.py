@@ -48,7 +48,7 @@ class Versions:
         for key, version, partial, digest in list(seen):
             known = self._written[key]
             possible = [known[version]] if version in known else [] if version else known.values()
-            if digest not in {each[partial] for each in possible}:
+            if digest not in {state[partial] for state in possible}:
                 wrong.append(f"{key} at {version or 'its deletion'}{', metadata only' if partial else ''}")
         self.compared += len(seen)
         return wrong

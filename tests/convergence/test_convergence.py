@@ -24,11 +24,11 @@ A_ROUND = 200
 def _quiet() -> Iterator[None]:
     """Disable the logs, which so many faults would fill."""
     loggers = [logging.getLogger(name) for name in ("ctrlhost.informers", "ctrlhost.client", "urllib3")]
-    for each in loggers:
-        each.setLevel(logging.CRITICAL)
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     yield
-    for each in loggers:
-        each.setLevel(logging.NOTSET)
+    for logger in loggers:
+        logger.setLevel(logging.NOTSET)
 
 
 @pytest.mark.behaviour("scale/SC149")
@@ -47,4 +47,4 @@ def test_informers_agree_with_the_server_after_every_storm(control_plane: Contro
         # The sandbox has no protobuf for reads.
         assert received["json"] > 0
         assert (received["protobuf"] > 0) == (control_plane.kind == "kube-apiserver")
-        assert all(each.handler.events and each.reconciler.runs for each in cluster.informers)
+        assert all(informer.handler.events and informer.reconciler.runs for informer in cluster.informers)

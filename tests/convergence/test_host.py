@@ -41,8 +41,8 @@ def mirror(ctx: Any, request: ctrlhost.Request) -> None:
 
 @pytest.fixture
 def proxy(control_plane: ControlPlane, faults: Any) -> FaultProxy:
-    made: FaultProxy = faults(control_plane)
-    return made
+    fault_proxy: FaultProxy = faults(control_plane)
+    return fault_proxy
 
 
 @pytest.mark.timeout(120 + FAULTS // 5)
@@ -97,15 +97,15 @@ def write(rng: random.Random, client: Client, namespace: str) -> None:
 
 
 def sources(client: Client, namespace: str) -> dict[str, Any]:
-    found = client.list("v1", "ConfigMap", namespace, label_selector="storm=source")
-    return {each["metadata"]["name"]: each["data"] for each in found}
+    maps = client.list("v1", "ConfigMap", namespace, label_selector="storm=source")
+    return {obj["metadata"]["name"]: obj["data"] for obj in maps}
 
 
 def copies(client: Client, namespace: str) -> dict[str, Any]:
-    found = client.list("v1", "ConfigMap", namespace)
+    targets = client.list("v1", "ConfigMap", namespace)
     prefix = "copy-"
     return {
-        each["metadata"]["name"].removeprefix(prefix): each["data"]
-        for each in found
-        if each["metadata"]["name"].startswith(prefix)
+        obj["metadata"]["name"].removeprefix(prefix): obj["data"]
+        for obj in targets
+        if obj["metadata"]["name"].startswith(prefix)
     }

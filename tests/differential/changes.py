@@ -69,10 +69,10 @@ class Change:
 
 def applied(changes: list[Change], obj: Any) -> Any:
     """Return a copy of `obj` with the changes."""
-    found = copy.deepcopy(obj)
+    changed = copy.deepcopy(obj)
     for change in changes:
-        change.apply(found)
-    return found
+        change.apply(changed)
+    return changed
 
 
 class Mutator:
@@ -83,13 +83,13 @@ class Mutator:
 
     def changes(self, obj: dict[str, Any], relatives: list[dict[str, Any]], count: int) -> list[Change]:
         """Return `count` changes, each for the object that the former ones leave."""
-        found: list[Change] = []
+        changes: list[Change] = []
         current = copy.deepcopy(obj)
-        while len(found) < count:
+        while len(changes) < count:
             change = self._change(current, relatives)
             if change.apply(current):
-                found.append(change)
-        return found
+                changes.append(change)
+        return changes
 
     def _change(self, obj: dict[str, Any], relatives: list[dict[str, Any]]) -> Change:
         pick = self._random.choice
@@ -125,9 +125,9 @@ class Mutator:
 
     def path(self, obj: dict[str, Any]) -> Path:
         """Return the path of a random part, rarely of one whose loss makes all other errors invisible."""
-        found = paths(obj)
+        candidates = paths(obj)
         while True:
-            path = self._random.choice(found)
+            path = self._random.choice(candidates)
             if path not in FIXED or self._random.random() < FIXED_SHARE:
                 return path
 
@@ -136,10 +136,10 @@ def paths(value: Any, prefix: Path = ()) -> list[Path]:
     """Return the paths of all parts."""
     if type(value) not in (dict, list):
         return []
-    found: list[Path] = []
+    places: list[Path] = []
     for key, item in value.items() if type(value) is dict else enumerate(value):
-        found += [(*prefix, key), *paths(item, (*prefix, key))]
-    return found
+        places += [(*prefix, key), *paths(item, (*prefix, key))]
+    return places
 
 
 def value_at(obj: Any, path: Path) -> Any:

@@ -32,7 +32,9 @@ def difference(request: Request, left: Outcome, right: Outcome) -> DifferenceCla
     """Return the class of a difference; None if the answers are equal."""
     if left == right:
         return None
-    only_left, only_right = (tuple(sorted(one)) for one in (left.fields - right.fields, right.fields - left.fields))
+    only_left, only_right = (
+        tuple(sorted(fields)) for fields in (left.fields - right.fields, right.fields - left.fields)
+    )
     return DifferenceClass(request.verb, request.kind, str(left), str(right), only_left, only_right)
 
 
@@ -47,15 +49,15 @@ class Known:
     why: str
     requests: tuple[Request, ...]
 
-    def covers(self, found: DifferenceClass) -> bool:
+    def covers(self, result: DifferenceClass) -> bool:
         """Return whether a class is this difference."""
         return (
-            fnmatchcase(f"{found.verb} {found.kind}", self.where)
-            and fnmatchcase(found.left, self.left)
-            and fnmatchcase(found.right, self.right)
+            fnmatchcase(f"{result.verb} {result.kind}", self.where)
+            and fnmatchcase(result.left, self.left)
+            and fnmatchcase(result.right, self.right)
             and all(
                 any(fnmatchcase(name, escaped(field)) for field in self.fields)
-                for name in (*found.only_left, *found.only_right)
+                for name in (*result.only_left, *result.only_right)
             )
         )
 
@@ -67,15 +69,15 @@ def escaped(field: str) -> str:
 
 def known(path: Path = KNOWN) -> list[Known]:
     """Return the differences of a file."""
-    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
     return [
         Known(
-            one["where"],
-            one["left"],
-            one["right"],
-            tuple(one.get("fields", ())),
-            one["why"],
-            tuple(Request.read(line) for line in one.get("requests", ())),
+            entry["where"],
+            entry["left"],
+            entry["right"],
+            tuple(entry.get("fields", ())),
+            entry["why"],
+            tuple(Request.read(line) for line in entry.get("requests", ())),
         )
-        for one in found.get("difference", ())
+        for entry in document.get("difference", ())
     ]

@@ -75,18 +75,20 @@ def seeds() -> list[dict[str, Any]]:
 
 def targets(api: Api, kinds: tuple[str, ...] = ()) -> list[Target]:
     """Return the kinds of the seeds, as the server's discovery describes them; `kinds` selects some."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for seed in seeds():
         if not kinds or seed["kind"] in kinds:
-            found.setdefault((seed["apiVersion"], seed["kind"]), []).append(seed)
-    return [_target(api, version, kind, objects) for (version, kind), objects in found.items()]
+            groups.setdefault((seed["apiVersion"], seed["kind"]), []).append(seed)
+    return [_target(api, version, kind, objects) for (version, kind), objects in groups.items()]
 
 
 def _target(api: Api, version: str, kind: str, objects: list[dict[str, Any]]) -> Target:
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     resources = api.get(root).expect(200)["resources"]
-    main = next(one for one in resources if one["kind"] == kind and "/" not in one["name"])
-    parts = frozenset(one["name"].partition("/")[2] for one in resources if one["name"].startswith(f"{main['name']}/"))
+    main = next(resource for resource in resources if resource["kind"] == kind and "/" not in resource["name"])
+    parts = frozenset(
+        resource["name"].partition("/")[2] for resource in resources if resource["name"].startswith(f"{main['name']}/")
+    )
     where = f"{root}/namespaces/{NAMESPACE}" if main["namespaced"] else root
     label = kind if not version.startswith("events") else f"{kind}.events"
     return Target(label, f"{where}/{main['name']}", parts, version.startswith("fuzz."), objects)

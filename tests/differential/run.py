@@ -52,15 +52,15 @@ class Report:
     def unlisted(self, listed: list[Known]) -> Counter[DifferenceClass]:
         """Return the classes that no listed difference covers."""
         return Counter(
-            {found: count for found, count in self.classes.items() if not any(one.covers(found) for one in listed)}
+            {kind: count for kind, count in self.classes.items() if not any(known.covers(kind) for known in listed)}
         )
 
-    def example(self, found: DifferenceClass) -> str:
+    def example(self, kind: DifferenceClass) -> str:
         """Return the requests that show a class, one in a line; `--replay` of the command sends them."""
-        return "\n".join([f"# {self.classes[found]} {found}", *(one.text() for one in self.examples[found])])
+        return "\n".join([f"# {self.classes[kind]} {kind}", *(example.text() for example in self.examples[kind])])
 
     def __str__(self) -> str:
-        lines = [f"{count:6}  {found}" for found, count in self.classes.most_common()]
+        lines = [f"{count:6}  {kind}" for kind, count in self.classes.most_common()]
         lines.append(
             f"seed {self.seed}: {self.requests} requests, status codes equal in {self.equal_codes:.2%}, "
             f"fields of causes in {self.equal_fields:.2%} of {self.with_causes}"
@@ -114,10 +114,10 @@ class Run:
         report.other_codes += left.code != right.code
         report.with_causes += bool(left.fields or right.fields)
         report.other_fields += left.fields != right.fields
-        found = difference(request, left, right)
+        result = difference(request, left, right)
         before = self._history.get(_object_path(request), ())
         self._remember(request, answers)
-        if found is None:
+        if result is None:
             if request.verb == "update status" and right.code == 201:
                 # What such a write creates lacks all that is allocated, and makes the real server panic later.
                 self._forget(request)
@@ -125,10 +125,10 @@ class Run:
         if request.method != "GET":
             # What follows must not differ because of this.
             self._forget(request)
-        report.classes[found] += 1
-        if found not in report.examples:
-            smallest = self._minimised(found, request, base, changes)
-            report.examples[found] = (*before, smallest) if smallest is request else (smallest,)
+        report.classes[result] += 1
+        if result not in report.examples:
+            smallest = self._minimised(result, request, base, changes)
+            report.examples[result] = (*before, smallest) if smallest is request else (smallest,)
 
     def reset(self) -> None:
         """Delete the objects of the run on both servers."""
@@ -167,7 +167,7 @@ class Run:
             self._history.pop(path, None)
 
     def _minimised(
-        self, found: DifferenceClass, request: Request, base: dict[str, Any] | None, changes: list[Change]
+        self, kind: DifferenceClass, request: Request, base: dict[str, Any] | None, changes: list[Change]
     ) -> Request:
         """Return a request with fewer changes and options that shows the same difference, as a dry run."""
         if base is None or request.verb != "create":
@@ -177,16 +177,16 @@ class Run:
             smaller = Request(request.verb, request.kind, request.method, request.path, query, request.media, None)
             left = list(changes)
             for change in changes:
-                fewer = [one for one in left if one is not change]
-                if self._shows(found, with_body(smaller, base, fewer)):
+                fewer = [other for other in left if other is not change]
+                if self._shows(kind, with_body(smaller, base, fewer)):
                     left = fewer
             candidate = with_body(smaller, base, left)
-            if self._shows(found, candidate):
+            if self._shows(kind, candidate):
                 return candidate
         return best
 
-    def _shows(self, found: DifferenceClass, request: Request) -> bool:
-        return difference(request, *self._servers.outcomes(request)) == found
+    def _shows(self, kind: DifferenceClass, request: Request) -> bool:
+        return difference(request, *self._servers.outcomes(request)) == kind
 
 
 def _object_path(request: Request) -> str:
@@ -236,8 +236,8 @@ def _delete(api: Api, path: str) -> None:
     """Delete an object, whatever delays it."""
     url = quote(path)
     if api.delete(url, {"gracePeriodSeconds": 0}).status in (200, 202):
-        found = api.get(url)
-        if found.status == 200 and found.json()["metadata"].get("finalizers"):
+        answer = api.get(url)
+        if answer.status == 200 and answer.json()["metadata"].get("finalizers"):
             api.patch(url, {"metadata": {"finalizers": None}}, MERGE)
         if api.get(url).status == 200:
             api.delete(url, {"gracePeriodSeconds": 0})
@@ -250,12 +250,12 @@ def _shared(obj: dict[str, Any]) -> dict[str, Any]:
         metadata["resourceVersion"] = VERSION
     if "uid" in metadata:
         metadata["uid"] = UID
-    found = {**obj, "metadata": metadata}
+    body = {**obj, "metadata": metadata}
     if obj["kind"] == "Service":
         spec = {
             key: value for key, value in obj["spec"].items() if key not in _ALLOCATED or value in ("None", ["None"])
         }
         if "ports" in spec:
             spec["ports"] = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec["ports"]]
-        found["spec"] = spec
-    return found
+        body["spec"] = spec
+    return body

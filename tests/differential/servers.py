@@ -37,9 +37,9 @@ class Request:
 
     def text(self) -> str:
         """Return the request in one line of JSON."""
-        found = {"verb": self.verb, "kind": self.kind, "method": self.method, "path": self.path}
+        line = {"verb": self.verb, "kind": self.kind, "method": self.method, "path": self.path}
         more = {"query": self.query, "media": self.media, "body": self.body}
-        return json.dumps(found | {key: value for key, value in more.items() if value not in ("", None, {})})
+        return json.dumps(line | {key: value for key, value in more.items() if value not in ("", None, {})})
 
     @staticmethod
     def read(text: str) -> Request:
@@ -64,12 +64,12 @@ def outcome(answer: Answer) -> Outcome:
     if answer.status < 400:
         return Outcome(answer.status, "", frozenset())
     try:
-        found = answer.json()
+        status = answer.json()
     except ValueError:
         return Outcome(answer.status, "", frozenset())
-    causes = (found.get("details") or {}).get("causes") or ()
+    causes = (status.get("details") or {}).get("causes") or ()
     fields = frozenset(pattern(cause.get("field", "")) for cause in causes)
-    return Outcome(answer.status, found.get("reason", ""), fields)
+    return Outcome(answer.status, status.get("reason", ""), fields)
 
 
 def pattern(name: str) -> str:
@@ -134,7 +134,7 @@ def _sent(api: Api, request: Request) -> Answer:
 
 def _resolved(api: Api, request: Request, text: str) -> str:
     """Replace placeholders by the values of the stored object, or by those of none."""
-    found = api.get(quote(request.path.removesuffix("/status").removesuffix("/scale")))
-    metadata = found.json().get("metadata") or {} if found.status == 200 else {}
+    answer = api.get(quote(request.path.removesuffix("/status").removesuffix("/scale")))
+    metadata = answer.json().get("metadata") or {} if answer.status == 200 else {}
     version, uid = metadata.get("resourceVersion") or "1", metadata.get("uid") or "0-0"
     return text.replace(VERSION, version).replace(UID, uid)

@@ -47,9 +47,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     ):
         for api in (ours, theirs):
             prepare(api)
-        found = Servers(ours, theirs)
-        yield found
-        found.close()
+        pair = Servers(ours, theirs)
+        yield pair
+        pair.close()
 
 
 @pytest.mark.slow
@@ -70,7 +70,9 @@ def test_random_requests_get_the_answers_of_a_real_server(servers: Servers) -> N
 
 
 @pytest.mark.behaviour("findings/FS27")
-@pytest.mark.parametrize("listed", known(), ids=lambda one: re.sub(r"\W+", "-", f"{one.where} {one.left} {one.right}"))
+@pytest.mark.parametrize(
+    "listed", known(), ids=lambda entry: re.sub(r"\W+", "-", f"{entry.where} {entry.left} {entry.right}")
+)
 def test_each_known_difference_occurs(servers: Servers, listed: Known) -> None:
     *before, last = listed.requests
     for request in listed.requests:
@@ -78,22 +80,22 @@ def test_each_known_difference_occurs(servers: Servers, listed: Known) -> None:
     for request in before:
         ours, theirs = servers.outcomes(request)
         assert (ours, ours.code < 400) == (theirs, True), request.text()
-    found = difference(last, *servers.outcomes(last))
+    result = difference(last, *servers.outcomes(last))
     for request in listed.requests:
         forget(servers, request)
-    assert found is not None, "both servers answer alike: remove the difference"
-    assert listed.covers(found), found
+    assert result is not None, "both servers answer alike: remove the difference"
+    assert listed.covers(result), result
 
 
 @pytest.mark.behaviour("findings/FS27")
 def test_kept_requests_can_be_replayed(servers: Servers) -> None:
     report = Run(servers, [], SEED).report
-    shown = next(one.requests for one in known() if one.right == "415 UnsupportedMediaType")
-    found = difference(shown[-1], Outcome(200, "", frozenset()), Outcome(422, "Invalid", frozenset()))
-    assert found is not None
-    report.classes[found], report.examples[found] = 1, shown
-    comment, *answers = replayed(servers, report.example(found))
-    assert comment == f"# 1 {found}"
+    requests = next(entry.requests for entry in known() if entry.right == "415 UnsupportedMediaType")
+    result = difference(requests[-1], Outcome(200, "", frozenset()), Outcome(422, "Invalid", frozenset()))
+    assert result is not None
+    report.classes[result], report.examples[result] = 1, requests
+    comment, *answers = replayed(servers, report.example(result))
+    assert comment == f"# 1 {result}"
     codes = [answer[4:7] for answer in answers]
     assert codes == ["201", "201", "422", "415"]
 
@@ -123,10 +125,10 @@ def _request(entry: list[Any]) -> Request:
 def test_the_docs_list_exactly_the_known_differences() -> None:
     text = PAGE.read_text(encoding="utf-8").partition(HEADING)[2].partition("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    assert rows == [row(one) for one in known()]
+    assert rows == [row(entry) for entry in known()]
 
 
-def row(one: Known) -> str:
+def row(entry: Known) -> str:
     """Return the row of the docs for a difference."""
-    fields = ", ".join(f"`{field}`" for field in one.fields) or "-"
-    return f"| `{one.where}` | `{one.left}` | `{one.right}` | {fields} | {one.why} |"
+    fields = ", ".join(f"`{field}`" for field in entry.fields) or "-"
+    return f"| `{entry.where}` | `{entry.left}` | `{entry.right}` | {fields} | {entry.why} |"

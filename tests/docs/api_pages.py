@@ -102,8 +102,8 @@ def described(kind: Any) -> list[str]:
     """Return the sections of a class: its own docstring, and one for each public member that has one."""
     parts = [f"## `{kind.__name__}`\n", f"{docstring(kind)}\n"]
     if kind in MADE:
-        made = signature(kind, "__init__")
-        parts += [f"### `{kind.__name__}{made}`\n", f"{docstring(kind.__init__)}\n"]
+        arguments = signature(kind, "__init__")
+        parts += [f"### `{kind.__name__}{arguments}`\n", f"{docstring(kind.__init__)}\n"]
     if names := fields(kind):
         parts.append(f"Fields: {', '.join(f'`{name}`' for name in names)}.\n")
     for name in members(kind):
@@ -119,10 +119,10 @@ def described(kind: Any) -> list[str]:
 
 def fields(kind: Any) -> list[str]:
     """Return the names of what a class holds, apart from what has a text of its own."""
-    found = getattr(kind, "_fields", ())
-    named = set(found if isinstance(found, tuple) else ())
+    declared = getattr(kind, "_fields", ())
+    named = set(declared if isinstance(declared, tuple) else ())
     if dataclasses.is_dataclass(kind):
-        named |= {one.name for one in dataclasses.fields(kind)}
+        named |= {field.name for field in dataclasses.fields(kind)}
 
     def is_field(name: str) -> bool:
         member = inspect.getattr_static(kind, name)
@@ -133,14 +133,14 @@ def fields(kind: Any) -> list[str]:
 
 def members(kind: Any) -> list[str]:
     """Return the public names of a class in the order of their definition, those of base classes last."""
-    found: list[str] = []
+    order: list[str] = []
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] == "ctrlhost":
-            names = [name for name in vars(base) if name not in found]
+            names = [name for name in vars(base) if name not in order]
             # The compiler orders those of the core.
-            found += names if any(inspect.isfunction(one) for one in vars(base).values()) else sorted(names)
+            order += names if any(inspect.isfunction(value) for value in vars(base).values()) else sorted(names)
     left_out = INNER.get(kind.__name__, set())
-    return [name for name in found if not name.startswith(("_", "ctrlhost_")) and name not in left_out]
+    return [name for name in order if not name.startswith(("_", "ctrlhost_")) and name not in left_out]
 
 
 def is_called(member: Any) -> bool:
@@ -154,11 +154,11 @@ def signature(kind: Any, name: str) -> str:
     static = inspect.getattr_static(kind, name)
     # The implementation of overloads may take any keywords; the longest overload has all of them.
     forms = get_overloads(member) if inspect.isfunction(member) else []
-    found = inspect.signature(max(forms, key=lambda one: len(inspect.signature(one).parameters), default=member))
-    parameters = list(found.parameters.values())
+    longest = inspect.signature(max(forms, key=lambda form: len(inspect.signature(form).parameters), default=member))
+    parameters = list(longest.parameters.values())
     if not inspect.ismethod(member) and not isinstance(static, staticmethod | classmethod):
         parameters = parameters[1:]
-    return str(inspect.Signature([plain(one) for one in parameters])).replace("=Ellipsis", "=…")
+    return str(inspect.Signature([plain(parameter) for parameter in parameters])).replace("=Ellipsis", "=…")
 
 
 def plain(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -186,10 +186,10 @@ def names_page() -> str:
     for title, module in MODULES.items():
         parts += [f"## `{title}`\n", "| Name | |", "|---|---|"]
         for name in module.__all__:
-            found = getattr(module, name)
+            value = getattr(module, name)
             page = pages.get(name) if pages.get(name) != "testing" or title == "ctrlhost.testing" else None
-            shown = f"[`{name}`]({page}.md#{name.lower()})" if page else f"`{name}`"
-            parts.append(f"| {shown} | {summary(name, found)} |")
+            link = f"[`{name}`]({page}.md#{name.lower()})" if page else f"`{name}`"
+            parts.append(f"| {link} | {summary(name, value)} |")
         parts.append("")
     return "\n".join(parts)
 
@@ -204,7 +204,7 @@ SUMMARIES = {
 }
 
 
-def summary(name: str, found: Any) -> str:
+def summary(name: str, value: Any) -> str:
     """Return the first paragraph of a docstring in one line."""
-    text = SUMMARIES.get(name) or docstring(found)
+    text = SUMMARIES.get(name) or docstring(value)
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")

@@ -16,8 +16,8 @@ AREAS = ("ctrlhost", "sandbox/src/ctrlhost_sandbox", "rust", "plugins", "tests")
 
 def rooms(area: str) -> list[str]:
     """Return the folders of `area` with files of the project."""
-    found = [path for path in (ROOT / area).iterdir() if path.is_dir() and path.name not in {"__pycache__", "target"}]
-    return sorted(f"{area}/{path.name}" for path in found if any(holds(path)))
+    folders = [path for path in (ROOT / area).iterdir() if path.is_dir() and path.name not in {"__pycache__", "target"}]
+    return sorted(f"{area}/{path.name}" for path in folders if any(holds(path)))
 
 
 def holds(folder: Path) -> list[Path]:

@@ -22,12 +22,12 @@ def test_the_help_of_each_command_is_in_the_reference() -> None:
     # The part that `make docs` writes.
     generated = commands()
     assert generated in page
-    sections = {one.partition("`")[0]: one for one in generated.split("## `ctrlhost ")[1:]}
+    sections = {section.partition("`")[0]: section for section in generated.split("## `ctrlhost ")[1:]}
     assert list(sections) == list(COMMANDS)
     for name, summary in COMMANDS.items():
         assert f"  {name} " in listed
         assert summary in " ".join(listed.split())
-        shown = _help(name)
-        assert shown.startswith(f"Usage: ctrlhost {name} ")
+        text = _help(name)
+        assert text.startswith(f"Usage: ctrlhost {name} ")
         # The page is wider than a terminal may be.
-        assert " ".join(shown.split()) in " ".join(sections[name].split())
+        assert " ".join(text.split()) in " ".join(sections[name].split())

@@ -133,12 +133,12 @@ def dashboard() -> Dashboard:
 
 @pytest.fixture(scope="module")
 def rows(dashboard: Dashboard) -> list[Row]:
-    return [msgspec.convert(one, Row) for one in dashboard.panels if one["type"] == "row"]
+    return [msgspec.convert(panel, Row) for panel in dashboard.panels if panel["type"] == "row"]
 
 
 @pytest.fixture(scope="module")
 def panels(dashboard: Dashboard) -> list[Panel]:
-    return [msgspec.convert(one, Panel) for one in dashboard.panels if one["type"] != "row"]
+    return [msgspec.convert(panel, Panel) for panel in dashboard.panels if panel["type"] != "row"]
 
 
 @pytest.mark.behaviour("operations/OP124")
@@ -149,7 +149,7 @@ def test_the_rows_are_those_that_were_asked_for(rows: list[Row]) -> None:
 
 @pytest.mark.behaviour("operations/OP124")
 def test_ids_are_unique(rows: list[Row], panels: list[Panel]) -> None:
-    ids = [one.id for one in (*rows, *panels)]
+    ids = [row.id for row in (*rows, *panels)]
     assert len(set(ids)) == len(ids)
     assert min(ids) > 0
     for panel in panels:
@@ -163,9 +163,9 @@ def test_ids_are_unique(rows: list[Row], panels: list[Panel]) -> None:
 def test_the_data_source_is_a_variable(dashboard: Dashboard) -> None:
     first, *others = dashboard.templating.variables
     assert (first.name, first.type, first.query) == ("datasource", "datasource", "prometheus")
-    assert [one.name for one in others] == ["job", "instance", "plugin"]
+    assert [variable.name for variable in others] == ["job", "instance", "plugin"]
     # The types of the panels admit no other.
-    assert all(one.datasource is not None for one in others)
+    assert all(variable.datasource is not None for variable in others)
     (annotation,) = dashboard.annotations["list"]
     assert annotation["datasource"]["uid"] == "-- Grafana --"
 
@@ -173,12 +173,12 @@ def test_the_data_source_is_a_variable(dashboard: Dashboard) -> None:
 @pytest.mark.behaviour("operations/OP124")
 def test_each_panel_has_a_unit_a_description_and_a_place(rows: list[Row], panels: list[Panel]) -> None:
     taken: set[tuple[int, int]] = set()
-    for one in (*rows, *panels):
-        place = one.place
+    for row in (*rows, *panels):
+        place = row.place
         cells = {(x, y) for x in range(place.x, place.x + place.w) for y in range(place.y, place.y + place.h)}
         assert len(cells) == place.w * place.h > 0
         assert place.x + place.w <= 24
-        assert taken.isdisjoint(cells), one.title
+        assert taken.isdisjoint(cells), row.title
         taken |= cells
     for panel in panels:
         assert panel.fields.defaults.unit, panel.title
@@ -212,17 +212,17 @@ def test_the_rules_pass_their_tests() -> None:
 def test_each_alert_fires_in_a_test_and_does_not_fire_in_another() -> None:
     outcomes: dict[str, set[bool]] = {}
     for test in yaml.safe_load(promql.RULE_TESTS.read_text())["tests"]:
-        for one in test["alert_rule_test"]:
-            outcomes.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+        for case in test["alert_rule_test"]:
+            outcomes.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
     assert outcomes == {rule["alert"]: {True, False} for rule in promql.rules()}
 
 
 @pytest.mark.behaviour("operations/OP123")
 def test_there_is_an_alert_for_everything_that_was_asked_for() -> None:
-    found = {rule["alert"]: rule for rule in promql.rules()}
-    assert set(found) == set().union(*ALERTS.values())
-    assert found["CtrlhostPluginDegraded"]["for"] == "15m"
-    for name, rule in found.items():
+    rules = {rule["alert"]: rule for rule in promql.rules()}
+    assert set(rules) == set().union(*ALERTS.values())
+    assert rules["CtrlhostPluginDegraded"]["for"] == "15m"
+    for name, rule in rules.items():
         assert rule["labels"]["severity"] in ("critical", "warning"), name
         assert set(rule["annotations"]) == {"summary", "description"}, name
         promql_parser.parse(rule["expr"])
@@ -234,7 +234,7 @@ def test_the_page_has_each_alert(page: str) -> None:
 
 def test_the_command_of_the_page_makes_a_prometheus_rule(page: str) -> None:
     (command,) = re.findall(r"^(\(\n.*?^\)) \| kubectl apply", page, re.MULTILINE | re.DOTALL)
-    made = subprocess.run(["bash", "-c", command], cwd=promql.ROOT, capture_output=True, text=True, check=True).stdout
-    rule = yaml.safe_load(made)
+    stdout = subprocess.run(["bash", "-c", command], cwd=promql.ROOT, capture_output=True, text=True, check=True).stdout
+    rule = yaml.safe_load(stdout)
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
     assert rule["spec"] == yaml.safe_load(promql.RULES.read_text())

@@ -38,9 +38,9 @@ THEIRS = {
 
 
 def used(pattern: str) -> set[str]:
-    found = set(re.findall(pattern, OURS))
-    assert found, pattern
-    return found
+    names = set(re.findall(pattern, OURS))
+    assert names, pattern
+    return names
 
 
 def test_the_names_exist() -> None:

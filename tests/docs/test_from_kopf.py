@@ -16,13 +16,13 @@ FUNCTIONS = ("adopt", "append_owner_reference", "event", "exception", "execute",
 
 def decorators() -> list[str]:
     """Return the decorators of `kopf.on`, and those that are names of `kopf` as well."""
-    found = [
+    names = [
         name
         for name, function in vars(kopf.on).items()
         if inspect.isfunction(function) and function.__module__ == kopf.on.__name__ and not name.startswith("_")
     ]
-    again = [name for name in found if getattr(kopf, name, None) is getattr(kopf.on, name)]
-    return [f"@kopf.on.{name}" for name in found] + [f"@kopf.{name}" for name in again]
+    again = [name for name in names if getattr(kopf, name, None) is getattr(kopf.on, name)]
+    return [f"@kopf.on.{name}" for name in names] + [f"@kopf.{name}" for name in again]
 
 
 def test_kopf_has_decorators() -> None:
@@ -35,7 +35,8 @@ def test_each_is_in_the_table_with_a_section(name: str) -> None:
     anchor = re.search(r"\]\(#([a-z-]+)\)", row)
     assert anchor is not None
     titles = {
-        re.sub(r"[^a-z -]", "", one.lower()).replace(" ", "-") for one in re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+        re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
     }
     assert anchor[1] in titles
 

@@ -92,7 +92,7 @@ class Installation:
 
         def is_settled() -> bool:
             client = self.server.client
-            names = {one["metadata"]["name"] for one in client.list("v1", "Pod", NAMESPACE)}
+            names = {obj["metadata"]["name"] for obj in client.list("v1", "Pod", NAMESPACE)}
             lease = client.find("coordination.k8s.io/v1", "Lease", "ctrlhost", NAMESPACE) or {"spec": {}}
             return len(names) == 2 and str(lease["spec"].get("holderIdentity")).partition("_")[0] in names
 
@@ -147,7 +147,7 @@ def test_the_commands_of_the_guide_work(installation: Installation, name: str) -
                 removed = True
             printed = terminal.run(step.commands, ROOT if step.in_checkout else None)
             allowed = [f"{code} {command}" for command, code in CODES.items() if command in step.commands]
-            failed = [one for one in terminal.failures() if not one.startswith(tuple(allowed))]
+            failed = [failure for failure in terminal.failures() if not failure.startswith(tuple(allowed))]
             assert failed == [], f"{step.commands}\n{printed}"
             if "rollout status" in step.commands:
                 installation.settle()
@@ -181,13 +181,13 @@ def test_a_command_that_fails_or_prints_something_else_is_noticed(tmp_path: Path
         assert terminal.run("one=1; echo $one > file; cat file\n") == "1\n"
         assert terminal.failures() == []
         assert terminal.run("echo $one; (exit 3) | cat; true\n") == "1\n"
-        assert [one.split()[0] for one in terminal.failures()] == ["3"]
+        assert [failure.split()[0] for failure in terminal.failures()] == ["3"]
         assert terminal.run("pwd\n", tmp_path) == f"{tmp_path}\n"
         assert terminal.run("pwd\n") == f"{folder}\n"
-    shown = "```console\n$ a\nx … z\n…\nend\n$ b\n```\n```toml\ne\n```\n"
+    text = "```console\n$ a\nx … z\n…\nend\n$ b\n```\n```toml\ne\n```\n"
     left_out = "  <!-- not run: why -->\n  ```sh\n  c\n  d\n  ```\n"
     checkout = "<!-- in a checkout -->\n```sh\nf\n```\n"
-    first, *others = steps_of(shown + left_out + checkout)
+    first, *others = steps_of(text + left_out + checkout)
     assert others == [Step("b\n", ""), Step("c\nd\n", None, "why"), Step("f\n", None, in_checkout=True)]
     assert first.output is not None
     assert matches("x y z\n1\n2\nend\n", first.output)

@@ -32,12 +32,12 @@ def last(name: str) -> str:
 
 
 def stages() -> list[list[tuple[str, str]]]:
-    found: list[list[tuple[str, str]]] = []
-    for one in instructions():
-        if one[0] == "FROM" or not found:
-            found.append([])
-        found[-1].append(one)
-    return found
+    groups: list[list[tuple[str, str]]] = []
+    for instruction in instructions():
+        if instruction[0] == "FROM" or not groups:
+            groups.append([])
+        groups[-1].append(instruction)
+    return groups
 
 
 def test_all_copied_files_exist_and_are_not_ignored() -> None:
@@ -70,7 +70,7 @@ def bases() -> dict[str, str]:
 def test_bases_come_from_the_lock_file_and_have_one_libc() -> None:
     arguments = [words for name, words in instructions() if name == "ARG"]
     used = [re.fullmatch(r"\$\{(\w+)\}( AS \w+)?", stage[0][1]) for stage in stages()[1:]]
-    assert [one and one[1] for one in used] == list(bases())
+    assert [stage and stage[1] for stage in used] == list(bases())
     # Without a default: a build without the lock file fails.
     assert set(bases()) <= set(arguments)
     for base in bases().values():
@@ -93,8 +93,8 @@ def test_make_builds_with_the_bases_of_the_lock_file() -> None:
         check=True,
     )
     (expression,) = re.findall(r"\$\((sed .*?bases.lock)\)", done.stdout)
-    given = subprocess.run(["sh", "-c", expression], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert given.split("\n")[:-1] == [f"--build-arg {name}={base}" for name, base in bases().items()]
+    version = subprocess.run(["sh", "-c", expression], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert version.split("\n")[:-1] == [f"--build-arg {name}={base}" for name, base in bases().items()]
     assert "--build-arg VERSION=1 " in done.stdout
 
 
@@ -120,8 +120,8 @@ def test_scripts_install_packages_by_their_hashes_alone() -> None:
 def unhashed(lock: str) -> list[str]:
     """Return the packages of a lock file without a version or a hash."""
     entries = re.sub(r"\\\n", " ", re.sub(r"^ *#.*\n", "", lock, flags=re.MULTILINE)).splitlines()
-    found = r"[a-z0-9._-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+ *"
-    return [entry for entry in entries if entry.strip() and not re.fullmatch(found, entry)]
+    pattern = r"[a-z0-9._-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+ *"
+    return [entry for entry in entries if entry.strip() and not re.fullmatch(pattern, entry)]
 
 
 def test_a_package_without_a_hash_is_noticed() -> None:
@@ -140,7 +140,7 @@ def test_the_image_runs_as_nobody_without_a_shell() -> None:
     final = stages()[-1]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", last("USER"))
     assert final.index(("USER", last("USER"))) < [name for name, _ in final].index("ENTRYPOINT")
-    assert not [one for one in final if one[0] == "RUN"]
+    assert not [instruction for instruction in final if instruction[0] == "RUN"]
     (program,) = json.loads(last("ENTRYPOINT"))
     assert Path(program).name in PROJECT["scripts"]
     assert json.loads(last("CMD")) == ["run"]
@@ -155,7 +155,9 @@ def test_the_printed_deployment_fits_the_image() -> None:
     assert names == ["bitcoin", "hostname", "ingress-status", "naming"]
     command = [sys.executable, "-m", "ctrlhost", "manifests", f"--plugins={','.join(names)}", "--image=host:1"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    (deployment,) = [one for one in yaml.safe_load_all(printed) if one and one["kind"] == "Deployment"]
+    (deployment,) = [
+        document for document in yaml.safe_load_all(printed) if document and document["kind"] == "Deployment"
+    ]
     pod: dict[str, Any] = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert "command" not in container
@@ -181,10 +183,10 @@ def test_the_image_has_what_ctrlhost_needs_but_the_official_client() -> None:
         return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
     wanted = listed((ROOT / "requirements" / "runtime.in").read_text(encoding="utf-8").splitlines())
-    assert {one for one in PROJECT["dependencies"] if not one.startswith("kubernetes")} == wanted
+    assert {dependency for dependency in PROJECT["dependencies"] if not dependency.startswith("kubernetes")} == wanted
     for plugin in (ROOT / "plugins").glob("*/pyproject.toml"):
         needed = tomllib.loads(plugin.read_text(encoding="utf-8"))["project"]["dependencies"]
-        assert {re.split("[>=<]", one)[0] for one in needed} <= {"ctrlhost", *locked("runtime")}
+        assert {re.split("[>=<]", requirement)[0] for requirement in needed} <= {"ctrlhost", *locked("runtime")}
     for name in ("runtime", "build"):
         assert locked(name).items() <= locked("dev").items()
     assert {"kubernetes", "fastjsonschema"} & locked("runtime").keys() == set()

@@ -27,9 +27,9 @@ def test_every_link_has_a_target(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_every_anchor_is_a_heading(page: Path) -> None:
-    found = [match.groups() for match in ANCHOR.finditer(page.read_text(encoding="utf-8"))]
+    links = [match.groups() for match in ANCHOR.finditer(page.read_text(encoding="utf-8"))]
     assert [
-        link for link in found if link[1] not in anchors((page.parent / link[0]).resolve() if link[0] else page)
+        link for link in links if link[1] not in anchors((page.parent / link[0]).resolve() if link[0] else page)
     ] == []
 
 

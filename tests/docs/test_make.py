@@ -87,7 +87,7 @@ def test_each_fuzz_target_runs_at_night_and_with_its_seeds_in_each_run_of_ci() -
     targets = {path.stem for path in (fuzz / "targets").glob("*.rs")}
     assert len(targets) >= 9
     binaries = tomllib.loads((fuzz / "Cargo.toml").read_text(encoding="utf-8"))["bin"]
-    assert {each["name"]: each["path"] for each in binaries} == {name: f"targets/{name}.rs" for name in targets}
+    assert {binary["name"]: binary["path"] for binary in binaries} == {name: f"targets/{name}.rs" for name in targets}
     for name in targets:
         assert list((fuzz / "seeds" / name).iterdir()), name
     run = (fuzz / "run").read_text(encoding="utf-8")

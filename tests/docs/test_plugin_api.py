@@ -85,7 +85,7 @@ def test_every_option_of_a_source_is_described(kind: type) -> None:
 
 def test_every_option_of_a_controller_is_described() -> None:
     parameters = inspect.signature(PluginContext.add_controller).parameters.values()
-    mentioned({one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}, API)
+    mentioned({parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY}, API)
 
 
 def test_every_predicate_and_kind_of_event_is_described() -> None:
@@ -104,6 +104,6 @@ def test_everything_that_a_test_gets_is_described() -> None:
 def test_the_example_of_the_testing_page_equals_a_test() -> None:
     example = re.findall(r"```python\n(.*?)```", TESTING, re.DOTALL)[0]
     runs = (ROOT / "tests" / "host" / "test_greeter.py").read_text(encoding="utf-8")
-    shown = [line.strip() for line in example.partition("def ")[2].splitlines()[1:] if line.strip()]
-    assert len(shown) == 7
-    assert [line for line in shown if line not in runs] == []
+    lines = [line.strip() for line in example.partition("def ")[2].splitlines()[1:] if line.strip()]
+    assert len(lines) == 7
+    assert [line for line in lines if line not in runs] == []

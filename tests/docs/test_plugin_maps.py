@@ -21,8 +21,8 @@ def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
 
 def names(tree: ast.AST) -> set[str]:
     """Return the names and attributes that are read."""
-    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    return found | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    attrs = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return attrs | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def read_in_maps(source: str) -> set[str]:

@@ -25,13 +25,13 @@ def modules(plugin: str) -> list[Path]:
 
 
 def imported(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(name.name for name in node.names)
+            names.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
-    return found
+            names.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
+    return names
 
 
 @pytest.mark.behaviour("findings/FP14")

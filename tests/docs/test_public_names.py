@@ -38,8 +38,8 @@ def test_every_public_name_has_a_docstring_and_a_place(module):
     _, _, section = text.partition(f"## `{module}`\n")
     section = section.partition("\n## ")[0]
     for name in MODULES[module].__all__:
-        found = getattr(MODULES[module], name)
-        assert SUMMARIES.get(name) or (type(found).__doc__ != found.__doc__ and found.__doc__), name
+        value = getattr(MODULES[module], name)
+        assert SUMMARIES.get(name) or (type(value).__doc__ != value.__doc__ and value.__doc__), name
         (row,) = [line for line in section.splitlines() if line.startswith((f"| `{name}` |", f"| [`{name}`]"))]
         assert len(row.split("|")[2]) > 10, row
         if place := re.search(r"\]\(([a-z]+\.md)#", row):
@@ -71,8 +71,8 @@ import ctrlhost.{name} as imported
 assert type(module) is type(sys) and module is imported is ctrlhost.{name} is sys.modules["ctrlhost.{name}"]
 print(len(module.__all__))
 """
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert int(shown) > 5
+    stdout = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(stdout) > 5
 
 
 def test_importing_ctrlhost_imports_no_library():

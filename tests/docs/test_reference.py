@@ -77,7 +77,11 @@ def described_settings() -> str:
         ("Informers: `[informers]`", settings.InformerSettings),
         ('One kind: `[informers."APIVERSION/KIND"]`', settings.InformerKind),
     ):
-        (node,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == struct.__name__)
+        (node,) = (
+            statement
+            for statement in tree.body
+            if isinstance(statement, ast.ClassDef) and statement.name == struct.__name__
+        )
         texts = docstrings(node)
         rows = [f"## {title}\n", "| Setting | Type | Default | |", "|---|---|---|---|"]
         rows += [
@@ -89,11 +93,11 @@ def described_settings() -> str:
 
 
 def docstrings(node: ast.ClassDef) -> dict[str, str]:
-    found = {}
+    texts = {}
     for field, text in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            found[field.target.id] = " ".join(text.value.value.split())
-    return found
+            texts[field.target.id] = " ".join(text.value.value.split())
+    return texts
 
 
 def type_name(kind: object) -> str:
@@ -145,7 +149,7 @@ def described_metrics() -> str:
     collectors = {
         "The host and its plugins": SimpleNamespace(
             collect=lambda: [
-                *(one for kind in (PluginCollector, EntryCollector, LogCollector) for one in kind([]).collect()),
+                *(family for kind in (PluginCollector, EntryCollector, LogCollector) for family in kind([]).collect()),
                 *about_collections([]),
                 *PluginProcessor([]).collect(),
                 *GilWatch(stacks=False).collect(),
@@ -174,11 +178,11 @@ def described_metrics() -> str:
     for title, collector in collectors.items():
         families = sorted(collector.collect(), key=lambda family: family.name)
         # Families that are made without samples do not know their labels.
-        columns = {"Metric": exposed_name, "Type": lambda one: one.type, "Labels": labels_of, "": text_of}
-        if not all(hasattr(one, "_labelnames") for one in families):
+        columns = {"Metric": exposed_name, "Type": lambda family: family.type, "Labels": labels_of, "": text_of}
+        if not all(hasattr(family, "_labelnames") for family in families):
             del columns["Labels"]
         rows = [f"## {title}\n", table_row(columns), "|---" * len(columns) + "|"]
-        rows += [table_row(show(one) for show in columns.values()) for one in families]
+        rows += [table_row(show(family) for show in columns.values()) for family in families]
         parts.append("\n".join(rows) + "\n")
     children.stop()
     directory.close()
@@ -222,12 +226,12 @@ def with_generated(text: str, label: str, content: str) -> str:
 def status_schema() -> str:
     """Return the JSON schema of the answers of `/api/v1`: of the status, and of the others by name."""
     answers = (model.Status, model.QueuePage, model.KeyStatus, model.Series, model.Problem)
-    _, found = msgspec.json.schema_components(answers, ref_template="#/$defs/{name}")
+    _, components = msgspec.json.schema_components(answers, ref_template="#/$defs/{name}")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ctrlhost /api/v1, version 1",
         "$ref": "#/$defs/Status",
-        "$defs": dict(sorted(found.items())),
+        "$defs": dict(sorted(components.items())),
     }
     return json.dumps(schema, indent=2) + "\n"
 

@@ -136,11 +136,11 @@ def wheel(folder: Path, name: str = "ctrlhost-0.1.0-cp311-abi3-manylinux2014_x86
         "ctrlhost/_core.abi3.so": b"\x7fELF\0GLIBC_2.2.5\0GLIBC_2.17\0",
         "ctrlhost-0.1.0.dist-info/licenses/LICENSE": b"",
     }
-    made = folder / name
-    with zipfile.ZipFile(made, "w") as archive:
+    archive_path = folder / name
+    with zipfile.ZipFile(archive_path, "w") as archive:
         for path, data in (content | files).items():
             archive.writestr(path, data)
-    return made
+    return archive_path
 
 
 @behaviour("operations/OP165")
@@ -148,15 +148,17 @@ def test_a_wheel_that_needs_a_newer_c_library_is_refused(tmp_path: Path) -> None
     assert list(check_wheel(wheel(tmp_path), "0.1.0", "_core")) == []
     newer = b"\0GLIBC_2.9\0GLIBC_2.28\0"
     assert needed_glibc(newer) == (2, 28)
-    made = wheel(tmp_path, **{"ctrlhost/_core.abi3.so": newer})
-    assert list(check_wheel(made, "0.1.0", "_core")) == [f"{made.name}: `ctrlhost/_core.abi3.so` needs GLIBC 2.28"]
+    archive = wheel(tmp_path, **{"ctrlhost/_core.abi3.so": newer})
+    assert list(check_wheel(archive, "0.1.0", "_core")) == [
+        f"{archive.name}: `ctrlhost/_core.abi3.so` needs GLIBC 2.28"
+    ]
 
 
 @behaviour("operations/OP164")
 def test_a_wheel_with_other_content_is_refused(tmp_path: Path) -> None:
-    made = wheel(tmp_path, "ctrlhost-0.1.0-cp311-abi3-linux_x86_64.whl", **{"tests/test_a.py": b""})
-    assert list(check_wheel(made, "0.1.1", "_core")) == [
-        f"{made.name}: the version of Cargo.toml is 0.1.1",
-        f"{made.name}: the platform is not manylinux2014_x86_64",
-        f"{made.name}: `tests/test_a.py` does not belong there",
+    archive = wheel(tmp_path, "ctrlhost-0.1.0-cp311-abi3-linux_x86_64.whl", **{"tests/test_a.py": b""})
+    assert list(check_wheel(archive, "0.1.1", "_core")) == [
+        f"{archive.name}: the version of Cargo.toml is 0.1.1",
+        f"{archive.name}: the platform is not manylinux2014_x86_64",
+        f"{archive.name}: `tests/test_a.py` does not belong there",
     ]

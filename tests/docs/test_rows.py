@@ -18,34 +18,34 @@ LEFT_OUT = {"target", ".venv", "node_modules", "bin"}
 
 
 def documented() -> set[str]:
-    found = set()
+    ids = set()
     for page in PAGES:
         for cell in FIRST.findall(page.read_text(encoding="utf-8")):
             if IDS.fullmatch(cell):
-                found.update(f"{page.stem}/{row.strip(' `')}" for row in cell.split(","))
-    return found
+                ids.update(f"{page.stem}/{row.strip(' `')}" for row in cell.split(","))
+    return ids
 
 
 def rows_of_tests() -> set[str]:
     specs = "|".join(re.escape(page.stem) for page in PAGES)
     named = re.compile(rf"(?<!/)\b(?:{specs})/[A-Za-z]{{0,3}}-?\d+[a-z]?\b")
-    found: set[str] = set()
+    ids: set[str] = set()
     for top in SOURCES:
         for path in (ROOT / top).rglob("*"):
             if path.suffix in {".py", ".rs"} and path.is_file() and not LEFT_OUT & set(path.parts):
-                found.update(named.findall(path.read_text(encoding="utf-8")))
-    return found
+                ids.update(named.findall(path.read_text(encoding="utf-8")))
+    return ids
 
 
 def specs_of_tests() -> set[str]:
     """Return the pages that the markers of tests name."""
     marker = re.compile(r"""behaviour(?:\("|: )([a-z][a-z-]*)/[A-Za-z]{0,3}-?\d""")
-    found: set[str] = set()
+    ids: set[str] = set()
     for top in SOURCES:
         for path in (ROOT / top).rglob("*"):
             if path.suffix in {".py", ".rs"} and path.is_file() and not LEFT_OUT & set(path.parts):
-                found.update(marker.findall(path.read_text(encoding="utf-8")))
-    return found
+                ids.update(marker.findall(path.read_text(encoding="utf-8")))
+    return ids
 
 
 def not_applicable() -> dict[str, str]:

@@ -55,7 +55,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.behaviour("authoring/AD3")
 def test_the_site_is_built_offline_without_warnings_and_loads_nothing_remote(site: Path) -> None:
     for page in site.rglob("*.html"):
-        assert [one for one in Loaded(page.read_text(encoding="utf-8")).addresses if REMOTE.match(one)] == [], page
+        assert [
+            address for address in Loaded(page.read_text(encoding="utf-8")).addresses if REMOTE.match(address)
+        ] == [], page
     sheets = list(site.rglob("*.css"))
     assert sheets
     for sheet in sheets:

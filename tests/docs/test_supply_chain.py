@@ -38,27 +38,27 @@ LEFT_OUT = {
 def metadata(*options: str) -> dict[str, Any]:
     command = ["cargo", "metadata", "--locked", "--format-version=1", *options]
     # `target` may be elsewhere, and no crate is needed but for its manifest.
-    found: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
-    return found
+    document: dict[str, Any] = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    return document
 
 
 def tree() -> set[str]:
     """Return the names and versions of the crates that cargo builds for a wheel."""
     command = ["cargo", "tree", "--locked", "--package=ctrlhost-python", "--target=x86_64-unknown-linux-gnu"]
-    shown = subprocess.run(
+    listing = subprocess.run(
         [*command, "--edges=normal,build", "--prefix=none", "--format={p}"], cwd=ROOT, capture_output=True, check=True
     )
     # Crates of this repository have their folder behind the version.
-    return {" ".join(line.split(" ")[:2]) for line in shown.stdout.decode().splitlines()}
+    return {" ".join(line.split(" ")[:2]) for line in listing.stdout.decode().splitlines()}
 
 
 @pytest.fixture(scope="module")
 def built() -> list[tuple[dict[str, Any], set[str]]]:
     """The crates of a wheel for Linux, and their features; those of tests and benches aside."""
-    found = metadata("--filter-platform=x86_64-unknown-linux-gnu")
-    packages = {one["id"]: one for one in found["packages"]}
-    nodes = {one["id"]: one for one in found["resolve"]["nodes"]}
-    left = [id_ for id_, one in packages.items() if one["name"] == "ctrlhost-python"]
+    document = metadata("--filter-platform=x86_64-unknown-linux-gnu")
+    packages = {entry["id"]: entry for entry in document["packages"]}
+    nodes = {node["id"]: node for node in document["resolve"]["nodes"]}
+    left = [id_ for id_, entry in packages.items() if entry["name"] == "ctrlhost-python"]
     seen: set[str] = set()
     while left:
         seen.add(current := left.pop())
@@ -78,34 +78,34 @@ def alternatives(licence: str) -> Iterator[set[str]]:
     """Return the sets of licences of which one is enough: `(A OR B) AND C` is `A` and `C`, or `B` and `C`."""
     inner = re.fullmatch(r"\((.*)\) AND (.*)", licence)
     either, also = (inner[1], {inner[2]}) if inner else (licence, set())
-    for one in re.split(r" OR |/", either):
-        yield set(one.split(" AND ")) | also
+    for choice in re.split(r" OR |/", either):
+        yield set(choice.split(" AND ")) | also
 
 
 def test_every_licence_is_an_accepted_one(built: list[tuple[dict[str, Any], set[str]]]) -> None:
     bad = {
-        one["name"]: one["license"]
-        for one, _ in built
-        if not any(licences <= LICENCES for licences in alternatives(one["license"] or ""))
+        package["name"]: package["license"]
+        for package, _ in built
+        if not any(licences <= LICENCES for licences in alternatives(package["license"] or ""))
     }
     assert bad == {}
 
 
 def test_crates_come_from_the_registry_or_this_repository(built: list[tuple[dict[str, Any], set[str]]]) -> None:
     ours = {"ctrlhost-core", "ctrlhost-python", "ctrlhost-transport"}
-    assert {one["name"] for one, _ in built if one["source"] != REGISTRY} == ours
+    assert {package["name"] for package, _ in built if package["source"] != REGISTRY} == ours
 
 
 def test_nothing_of_another_transport_is_built(built: list[tuple[dict[str, Any], set[str]]]) -> None:
-    names = [one["name"] for one, _ in built]
+    names = [package["name"] for package, _ in built]
     assert BANNED & set(names) == set()
     assert {name for name in names if names.count(name) > 1} == set(), "two versions of a crate"
-    features = {one["name"]: parts for one, parts in built}
+    features = {package["name"]: parts for package, parts in built}
     assert {name: features[name] & parts for name, parts in LEFT_OUT.items() if features[name] & parts} == {}
     assert features["rustls"] >= {"ring", "tls12"}
 
 
 def test_no_crate_of_the_transport_logs(built: list[tuple[dict[str, Any], set[str]]]) -> None:
     """Tokens are not logged at any level by a crate below: there is nothing that it could log with."""
-    names = {one["name"] for one, _ in built}
+    names = {package["name"] for package, _ in built}
     assert names & {"log", "tracing-subscriber", "tracing-log", "env_logger"} == set()

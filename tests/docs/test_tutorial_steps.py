@@ -37,8 +37,8 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         environment["CTRLHOST_HOST__LISTEN"] = f"127.0.0.1:{free.getsockname()[1]}"
     folder = tmp_path / "reader"
     folder.mkdir()
-    with Terminal(folder, tmp_path / "notes", environment) as found:
-        yield found
+    with Terminal(folder, tmp_path / "notes", environment) as session:
+        yield session
 
 
 @pytest.mark.real
@@ -73,5 +73,5 @@ def with_sandbox(project: Path) -> None:
     deployment = client.get("apps/v1", "Deployment", "example", "default")
     assert deployment["spec"]["replicas"] == 3
     assert deployment["metadata"]["ownerReferences"][0]["uid"] == memcached["metadata"]["uid"]
-    eventually(lambda: "Repaired" in {one["reason"] for one in client.list("events.k8s.io/v1", "Event")}, 30)
+    eventually(lambda: "Repaired" in {obj["reason"] for obj in client.list("events.k8s.io/v1", "Event")}, 30)
     client.close()

@@ -33,9 +33,9 @@ def client(control_plane: ControlPlane) -> Client:
 def factory(client: Client) -> Iterator[InformerFactory]:
     """Return an informer factory with short back-offs."""
     options = ReflectorOptions(backoff=BackoffOptions(base=0.01, cap=0.2), waiting_cap=0.2)
-    made = InformerFactory(client, options=options)
-    yield made
-    made.stop()
+    informers = InformerFactory(client, options=options)
+    yield informers
+    informers.stop()
 
 
 @pytest.fixture(scope="session")

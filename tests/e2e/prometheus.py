@@ -77,17 +77,17 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the current result of an expression."""
-        found = self._get("query?" + urllib.parse.urlencode({"query": expression}))
-        results: list[dict[str, Any]] = found["result"]
+        answer = self._get("query?" + urllib.parse.urlencode({"query": expression}))
+        results: list[dict[str, Any]] = answer["result"]
         return results
 
     def firing(self) -> set[tuple[str, str]]:
         """Return the names of the alerts that fire, each with its instance, empty for none."""
         alerts = self._get("alerts")["alerts"]
         return {
-            (one["labels"]["alertname"], one["labels"].get("instance", ""))
-            for one in alerts
-            if one["state"] == "firing"
+            (alert["labels"]["alertname"], alert["labels"].get("instance", ""))
+            for alert in alerts
+            if alert["state"] == "firing"
         }
 
     def evaluations(self) -> int:
@@ -125,8 +125,8 @@ class Prometheus:
         text = (self._folder / "prometheus.log").read_text()
         assert self._process.poll() is None, text
         ready = "ready to receive web requests" in text
-        found = re.search(r'msg="Listening on" address=(\S+)', text)
-        return found[1] if ready and found is not None else ""
+        match = re.search(r'msg="Listening on" address=(\S+)', text)
+        return match[1] if ready and match is not None else ""
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:

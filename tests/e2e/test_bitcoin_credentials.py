@@ -94,8 +94,8 @@ def test_manual_deletions_and_scaling_are_reverted(cluster: Cluster) -> None:
     cluster.up("net", 2)
 
     def uid(kind: tuple[str, str], name: str) -> str:
-        found = cluster.find(kind, name)
-        return found["metadata"]["uid"] if found is not None else ""
+        obj = cluster.find(kind, name)
+        return obj["metadata"]["uid"] if obj is not None else ""
 
     old = uid(SERVICE, "net-svc")
     cluster.client.delete(*SERVICE, "net-svc", cluster.namespace)
@@ -104,9 +104,9 @@ def test_manual_deletions_and_scaling_are_reverted(cluster: Cluster) -> None:
     cluster.client.patch(*STATEFUL_SET, "net-sts", cluster.namespace, {"spec": {"replicas": 4}}, subresource="scale")
 
     def replicas() -> int:
-        found = cluster.find(STATEFUL_SET, "net-sts")
-        assert found is not None
-        return int(found["spec"]["replicas"])
+        stateful_set = cluster.find(STATEFUL_SET, "net-sts")
+        assert stateful_set is not None
+        return int(stateful_set["spec"]["replicas"])
 
     cluster.within(2, lambda: replicas() == 2, "E15 scale")
 

@@ -111,7 +111,7 @@ def test_the_children_of_a_network_are_deleted_or_orphaned_as_requested(cluster:
 
     def gone(name: str) -> bool:
         objects = ((SERVICE, f"{name}-svc"), (STATEFUL_SET, f"{name}-sts"), (POD, f"{name}-sts-0"))
-        return all(cluster.find(kind, each) is None for kind, each in objects)
+        return all(cluster.find(kind, child) is None for kind, child in objects)
 
     cluster.client.delete(*NETWORK, "back", cluster.namespace, propagation="Background")
     cluster.client.delete(*NETWORK, "fore", cluster.namespace, propagation="Foreground")
@@ -126,9 +126,9 @@ def test_the_children_of_a_network_are_deleted_or_orphaned_as_requested(cluster:
     cluster.within(10, before_its_owner, "E16 foreground")
 
     def ownerless(kind: tuple[str, str], name: str) -> bool:
-        found = cluster.find(kind, name)
-        assert found is not None
-        return not found["metadata"].get("ownerReferences")
+        obj = cluster.find(kind, name)
+        assert obj is not None
+        return not obj["metadata"].get("ownerReferences")
 
     eventually(lambda: cluster.find(NETWORK, "orphan") is None)
     eventually(lambda: ownerless(SERVICE, "orphan-svc") and ownerless(STATEFUL_SET, "orphan-sts"))
@@ -136,9 +136,9 @@ def test_the_children_of_a_network_are_deleted_or_orphaned_as_requested(cluster:
     uid = cluster.network("orphan", 1)["metadata"]["uid"]
     cluster.within(5, lambda: cluster.is_ready("orphan"), "E16 adopted")
     for kind, name in ((SERVICE, "orphan-svc"), (STATEFUL_SET, "orphan-sts")):
-        found = cluster.find(kind, name)
-        assert found is not None
-        (owner,) = found["metadata"]["ownerReferences"]
+        obj = cluster.find(kind, name)
+        assert obj is not None
+        (owner,) = obj["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"]) == (uid, True)
     assert cluster.pod("orphan", 0).address == address
     eventually(lambda: "Adopted" in cluster.reasons("orphan"))
@@ -149,9 +149,9 @@ def test_a_network_passes_upstreams_own_tests(cluster: Cluster) -> None:
     cluster.start()
     cluster.secret("bitcoin-default-secret")
     cluster.network("my-test-network", 3, "bitcoin-default-secret")
-    found = cluster.find(NETWORK, "my-test-network")
-    assert found is not None
-    assert (found["metadata"]["name"], found["spec"]["nodes"]) == ("my-test-network", 3)
+    network = cluster.find(NETWORK, "my-test-network")
+    assert network is not None
+    assert (network["metadata"]["name"], network["spec"]["nodes"]) == ("my-test-network", 3)
 
     def has(nodes: int) -> bool:
         ready = [ready for _, ready, _ in cluster.nodes("my-test-network")]
@@ -174,6 +174,6 @@ def test_a_network_passes_upstreams_own_tests(cluster: Cluster) -> None:
     eventually(lambda: edit(3))
     eventually(lambda: has(3), 60)
     cluster.client.delete(*NETWORK, "my-test-network", cluster.namespace)
-    made = ((SERVICE, "my-test-network-svc"), (STATEFUL_SET, "my-test-network-sts"))
-    cluster.within(5, lambda: not any(cluster.find(kind, name) for kind, name in made), "U34")
+    children = ((SERVICE, "my-test-network-svc"), (STATEFUL_SET, "my-test-network-sts"))
+    cluster.within(5, lambda: not any(cluster.find(kind, name) for kind, name in children), "U34")
     eventually(lambda: not list(cluster.client.list(*POD, cluster.namespace)), 60)

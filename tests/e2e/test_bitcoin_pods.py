@@ -23,7 +23,7 @@ def test_a_restricted_namespace_is_reported_or_served(cluster: Cluster) -> None:
     cluster.start(resync="0s")
     cluster.network("plain", 2)
     eventually(lambda: cluster.conditions("plain").get("NodesReady") == ("False", "FailedCreate"))
-    conditions = {one["type"]: one["message"] for one in cluster.status("plain")["conditions"]}
+    conditions = {condition["type"]: condition["message"] for condition in cluster.status("plain")["conditions"]}
     assert conditions["NodesReady"].startswith("0 of 2 nodes are ready: Create Pod plain-sts-")
     assert 'violates PodSecurity "restricted:latest"' in conditions["NodesReady"]
 

@@ -63,7 +63,7 @@ def test_only_the_leader_writes_and_calls_daemons_and_its_successor_repairs_the_
 ) -> None:
     times = ("lease_duration=3s", "renew_deadline=2s", "retry_period=500ms")
     lease = ["--leader-elect", "--set", f"host.leader_elect_resource_namespace={cluster.namespace}"]
-    lease += [part for one in times for part in ("--set", f"host.leader_elect_{one}")]
+    lease += [part for part_name in times for part in ("--set", f"host.leader_elect_{part_name}")]
     with replica(cluster, *lease) as first, replica(cluster, *lease) as second:
         cluster.up("net", 3)
         leader, standby = (first, second) if calls(first) else (second, first)
@@ -109,11 +109,11 @@ def test_networks_are_watched_and_listed_with_a_kubeconfig_and_as_typed_objects(
         cluster.network("small", 1)
         cluster.network("large", 7, "rpc")
         eventually(lambda: len(informer.lister.list()) == 2)
-        found = [one.decode(_Network) for one in informer.lister.list()]
-    assert sorted((one.metadata.name, one.spec.nodes, one.spec.secret) for one in found) == [
+        networks = [obj.decode(_Network) for obj in informer.lister.list()]
+    assert sorted((network.metadata.name, network.spec.nodes, network.spec.secret) for network in networks) == [
         ("large", 7, "rpc"),
         ("small", 1, ""),
     ]
-    listed = [msgspec.convert(one, _Network) for one in client.list(*NETWORK, cluster.namespace)]
-    assert {one.metadata.name for one in listed} == {"small", "large"}
+    listed = [msgspec.convert(obj, _Network) for obj in client.list(*NETWORK, cluster.namespace)]
+    assert {network.metadata.name for network in listed} == {"small", "large"}
     client.close()

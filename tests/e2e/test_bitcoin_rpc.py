@@ -57,7 +57,7 @@ def test_a_method_returns_its_result_and_an_unknown_one_its_error(client: RpcCli
         client.call(None, "getnetworkinfox")
     assert (caught.value.code, caught.value.reason) == (-32601, "RpcError")
     results = client.batch(None, [("uptime", []), ("getnetworkinfox", []), ("getaddednodeinfo", [])])
-    assert [type(one) for one in results] == [int, RpcError, list]
+    assert [type(result) for result in results] == [int, RpcError, list]
 
 
 @behaviour("bitcoin/U20", "bitcoin/U23")

@@ -73,7 +73,7 @@ class Definitions:
     def wait_for(self, plural: str, type_: str, status: str) -> None:
         def has_it() -> bool:
             conditions = self.client.get(API, KIND, f"{plural}.{self.group}")["status"].get("conditions") or ()
-            return any(one["type"] == type_ and one["status"] == status for one in conditions)
+            return any(condition["type"] == type_ and condition["status"] == status for condition in conditions)
 
         eventually(has_it, LIMIT, f"{type_} of {plural} is {status}")
 
@@ -81,11 +81,11 @@ class Definitions:
 @pytest.fixture
 def definitions(control_plane: ControlPlane) -> Iterator[Definitions]:
     """Return the test's own group on each server; its CRDs are deleted afterwards."""
-    made = Definitions(control_plane.client)
-    yield made
-    for crd in list(made.client.list(API, KIND)):
-        if crd["spec"]["group"] == made.group:
-            made.client.delete(API, KIND, crd["metadata"]["name"])
+    created = Definitions(control_plane.client)
+    yield created
+    for crd in list(created.client.list(API, KIND)):
+        if crd["spec"]["group"] == created.group:
+            created.client.delete(API, KIND, crd["metadata"]["name"])
 
 
 @behaviour("naming/V1")
@@ -111,8 +111,8 @@ def test_plural_and_kind_are_required_in_spec_and_may_be_empty_in_status(definit
     assert "spec.names.plural" in definitions.refused(lambda: definitions.client.create(missing_plural))
     without_kind = definitions.refused(lambda: definitions.create(kind="", listKind=None, singular=None))
     assert {"spec.names.kind", "spec.names.singular", "spec.names.listKind"} <= set(without_kind)
-    made = definitions.create(singular=None, listKind=None)["spec"]["names"]
-    assert (made["singular"], made["listKind"]) == ("a", "AList")
+    names = definitions.create(singular=None, listKind=None)["spec"]["names"]
+    assert (names["singular"], names["listKind"]) == ("a", "AList")
     definitions.wait_for("as", "NamesAccepted", "True")
     empty = {"plural": "", "singular": None, "kind": "", "listKind": None}
     answer = definitions.patch("as", {"status": {"acceptedNames": empty}}, "status")
@@ -171,8 +171,8 @@ def test_names_of_resources_are_lower_case_labels(definitions: Definitions, name
 @behaviour("naming/V9")
 @behaviour("naming/V10")
 def test_short_names_may_repeat_and_labels_may_have_63_characters(definitions: Definitions) -> None:
-    made = definitions.create(plural="a" * 63, shortNames=["x", "x"])
-    assert made["spec"]["names"]["shortNames"] == ["x", "x"]
+    crd = definitions.create(plural="a" * 63, shortNames=["x", "x"])
+    assert crd["spec"]["names"]["shortNames"] == ["x", "x"]
 
 
 @behaviour("naming/I3", "naming/I4", "naming/I5")
@@ -191,10 +191,10 @@ def test_the_bundles_of_the_plugin_s_tests_are_judged_alike_by_kube_apiserver(ku
 
     def reasons() -> dict[str, str]:
         return {
-            crd["metadata"]["name"]: one["reason"]
+            crd["metadata"]["name"]: condition["reason"]
             for crd in definitions.client.list(API, KIND)
-            for one in crd["status"].get("conditions") or ()
-            if crd["spec"]["group"] == definitions.group and one["type"] == "Established"
+            for condition in crd["status"].get("conditions") or ()
+            if crd["spec"]["group"] == definitions.group and condition["type"] == "Established"
         }
 
     eventually_equal(reasons, wanted)

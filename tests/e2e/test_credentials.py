@@ -41,8 +41,8 @@ class Account:
 
     def token(self, secret: str) -> str:
         """Return a token that is valid while this Secret exists."""
-        made = self.admin.create(self._meta("v1", "Secret", secret))
-        bound = {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": made["metadata"]["uid"]}
+        stored = self.admin.create(self._meta("v1", "Secret", secret))
+        bound = {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": stored["metadata"]["uid"]}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
         answer = self.admin.transport.request(
             "POST",
@@ -126,5 +126,5 @@ def test_an_informer_continues_with_a_new_token_when_its_old_one_is_revoked(
         assert "Unauthorized" not in informer.parts[0].reflector.status.errors
     if kept_by == "program":
         assert (tmp_path / "runs").read_text().count("run") == 2
-    for each in (client, old):
-        each.close()
+    for connection in (client, old):
+        connection.close()

@@ -26,9 +26,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def factory(client: Client) -> Iterator[InformerFactory]:
-    made = InformerFactory(client, options=SELDOM)
-    yield made
-    made.stop()
+    informers = InformerFactory(client, options=SELDOM)
+    yield informers
+    informers.stop()
 
 
 @pytest.fixture
@@ -55,7 +55,9 @@ def test_an_informer_starts_when_its_kind_appears_and_empties_its_cache_when_it_
     factory.start()
     eventually(lambda: informer.state == "waiting")
     # Wait for the shared watch of CRDs before creating one; other tests' CRDs do not matter.
-    eventually(lambda: any(each.kind == "CustomResourceDefinition" and each.has_synced for each in factory.informers()))
+    eventually(
+        lambda: any(entry.kind == "CustomResourceDefinition" and entry.has_synced for entry in factory.informers())
+    )
     for round_ in ("first", "second"):
         client.create(crd(group, "Gear"))
         eventually(lambda: informer.state == "watching", 30)
@@ -81,7 +83,9 @@ def test_an_informer_follows_a_kind_that_becomes_cluster_scoped(
     informer = factory.informer(f"{group}/v1", "Gear", namespaces=[namespace, "default"])
     factory.start()
     eventually(lambda: informer.state == "waiting")
-    eventually(lambda: any(each.kind == "CustomResourceDefinition" and each.has_synced for each in factory.informers()))
+    eventually(
+        lambda: any(entry.kind == "CustomResourceDefinition" and entry.has_synced for entry in factory.informers())
+    )
     client.create(crd(group, "Gear", "Cluster"))
     create_eventually(client, {"apiVersion": f"{group}/v1", "kind": "Gear", "metadata": {"name": "wide"}})
     eventually(lambda: held(informer) == ["wide"], 30)

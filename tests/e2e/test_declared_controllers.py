@@ -73,10 +73,10 @@ class Recorded:
 
 @pytest.fixture
 def recorded(control_plane, namespace: str) -> Iterator[Recorded]:
-    made = Recorded(control_plane, namespace)
-    yield made
-    assert made.host.stop(10)
-    made.client.close()
+    run = Recorded(control_plane, namespace)
+    yield run
+    assert run.host.stop(10)
+    run.client.close()
 
 
 @pytest.mark.behaviour("authoring/AU11")

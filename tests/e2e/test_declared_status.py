@@ -91,7 +91,7 @@ def test_status_and_finalizer_of_an_object_from_begin_to_end(operator: Operator)
     operator.patch({"spec": {"size": 2}})
     eventually(lambda: operator.get()["status"]["readyReplicas"] == 2)
     status = operator.get()["status"]
-    assert [one["type"] for one in status["conditions"]] == ["Ready", "Theirs"]
+    assert [entry["type"] for entry in status["conditions"]] == ["Ready", "Theirs"]
     assert status["observedGeneration"] == status["conditions"][0]["observedGeneration"] == 2
     (controller,) = operator.host.plugins[0].controllers
     assert controller.status().errors == 0

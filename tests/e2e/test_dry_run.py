@@ -65,15 +65,15 @@ def get(client: Client, path: str) -> dict[str, Any]:
         # The storage of a new kind answers 429 for a while.
         return response if response.status == 200 else None
 
-    found: dict[str, Any] = json.loads(eventually(answer, LIMIT, path).body)
-    return found
+    document: dict[str, Any] = json.loads(eventually(answer, LIMIT, path).body)
+    return document
 
 
 def named(client: Client) -> bool:
     """Return whether the server has accepted or refused the names of all CRDs."""
     crds = client.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-    types = [{one["type"] for one in crd["status"].get("conditions") or ()} for crd in crds]
-    return all({"NamesAccepted", "Established"} <= one for one in types)
+    types = [{condition["type"] for condition in crd["status"].get("conditions") or ()} for crd in crds]
+    return all({"NamesAccepted", "Established"} <= types_of_crd for types_of_crd in types)
 
 
 def versions(client: Client) -> dict[str, str]:
@@ -81,25 +81,26 @@ def versions(client: Client) -> dict[str, str]:
     roots = ["/api/v1"]
     for group in get(client, "/apis")["groups"]:
         roots += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
-    found = {}
+    before = {}
     for root in roots:
         for resource in get(client, root)["resources"]:
             if "list" not in resource["verbs"] or "/" in resource["name"] or resource["name"] in OWN:
                 continue
-            for one in get(client, f"{root}/{resource['name']}")["items"]:
-                metadata = one["metadata"]
+            for item in get(client, f"{root}/{resource['name']}")["items"]:
+                metadata = item["metadata"]
                 if metadata.get("namespace") != "kube-system":
                     key = f"{root}/{resource['name']} {metadata.get('namespace', '')}/{metadata['name']}"
-                    found[key] = metadata.get("resourceVersion", "")
-    return found
+                    before[key] = metadata.get("resourceVersion", "")
+    return before
 
 
 def written(server: KubeApiserver) -> list[dict[str, Any]]:
     """Return the writes of others than the server, without reviews."""
     return [
-        one
-        for one in server.audited()
-        if one["user"]["username"] != "system:apiserver" and not one["objectRef"].get("apiGroup", "").startswith("auth")
+        event
+        for event in server.audited()
+        if event["user"]["username"] != "system:apiserver"
+        and not event["objectRef"].get("apiGroup", "").startswith("auth")
     ]
 
 
@@ -118,8 +119,8 @@ def test_four_plugins_change_nothing_and_each_write_is_logged_once(server: KubeA
         assert first.stop() == 0
     for plugin, *files in OBJECTS:
         for file in files:
-            for one in yaml.safe_load_all((EXAMPLES / plugin / "examples" / file).read_text()):
-                client.apply(one, field_manager="test")
+            for obj in yaml.safe_load_all((EXAMPLES / plugin / "examples" / file).read_text()):
+                client.apply(obj, field_manager="test")
     address = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.7"}]}}}
     client.patch("v1", "Service", "envoy", "projectcontour", address, subresource="status")
 
@@ -153,7 +154,7 @@ def test_four_plugins_change_nothing_and_each_write_is_logged_once(server: KubeA
     assert not list(client.list("coordination.k8s.io/v1", "Lease", "default"))
     tried = written(server)[sent:]
     assert tried
-    assert not [one["requestURI"] for one in tried if not is_dry(one)]
+    assert not [request["requestURI"] for request in tried if not is_dry(request)]
     told = Counter(line["msg"] for line in host.lines if line["msg"].startswith("dry run: would "))
     assert not {line for line, count in told.items() if count > 1}
     assert later == []
@@ -174,8 +175,8 @@ def test_the_real_server_tries_every_verb(server: KubeApiserver) -> None:
     sent = len(written(server))
     dry = client.derive(transport=DryRunTransport(client.transport))
     dry.create(to_greet("new"))
-    found = client.get("v1", "ConfigMap", "a", namespace)
-    assert dry.replace({**found, "data": {"x": "y"}})["data"] == {"x": "y"}
+    config_map = client.get("v1", "ConfigMap", "a", namespace)
+    assert dry.replace({**config_map, "data": {"x": "y"}})["data"] == {"x": "y"}
     dry.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"z": "1"}})
     dry.patch("v1", "ConfigMap", "a", namespace, [{"op": "remove", "path": "/data"}], type="json")
     dry.delete("v1", "ConfigMap", "a", namespace)
@@ -184,4 +185,4 @@ def test_the_real_server_tries_every_verb(server: KubeApiserver) -> None:
     assert versions(client) == before
     tried = written(server)[sent:]
     assert len(tried) == 7
-    assert all("dryRun=All" in one["requestURI"] for one in tried)
+    assert all("dryRun=All" in request["requestURI"] for request in tried)

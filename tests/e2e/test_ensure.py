@@ -24,14 +24,14 @@ def start(control_plane, namespace: str) -> Iterator[Any]:
         return started[-1]
 
     yield start
-    for one in started:
-        one.stop()
+    for operator in started:
+        operator.stop()
 
 
 def children() -> list[dict[str, Any]]:
     """Return objects with values that the server completes, or writes in another form."""
-    made = deployment(strategy=None, paused=False)
-    pod = made["spec"]["template"]["spec"]
+    web = deployment(strategy=None, paused=False)
+    pod = web["spec"]["template"]["spec"]
     pod |= {
         "hostNetwork": False,
         "nodeSelector": {},
@@ -51,7 +51,7 @@ def children() -> list[dict[str, Any]]:
         "metadata": {"name": "cache", "labels": {}, "annotations": None},
         "spec": {"selector": {"app": "cache"}, "ports": [{"port": 80}]},
     }
-    return [made, service]
+    return [web, service]
 
 
 def test_what_the_server_rewrites_is_applied_once(control_plane, namespace: str, start: Any) -> None:
@@ -89,8 +89,8 @@ def test_who_is_first_keeps_the_object(control_plane, namespace: str, start: Any
     other = client.create(config_map("other", namespace))
     theirs = controlled(deployment(replicas=1), other)
     theirs["metadata"]["namespace"] = namespace
-    made: list[dict[str, Any]] = []
-    operator.requests.before["apply deployments"] = lambda: made.append(client.create(theirs))
+    created: list[dict[str, Any]] = []
+    operator.requests.before["apply deployments"] = lambda: created.append(client.create(theirs))
     create_eventually(client, config_map("cache", namespace, labels=MINE))
     eventually(lambda: operator.errors)
     error = operator.errors[0]
@@ -98,7 +98,7 @@ def test_who_is_first_keeps_the_object(control_plane, namespace: str, start: Any
     assert error.message == f"Deployment {namespace}/cache is controlled by ConfigMap other"
     assert isinstance(error.__cause__, Invalid)
     live = client.get("apps/v1", "Deployment", "cache", namespace)
-    assert live["metadata"]["resourceVersion"] == made[0]["metadata"]["resourceVersion"]
+    assert live["metadata"]["resourceVersion"] == created[0]["metadata"]["resourceVersion"]
 
 
 @pytest.mark.behaviour("authoring/AC16")
@@ -139,8 +139,8 @@ def refusal(client: ctrlhost.Client, namespace: str) -> dict[str, Any]:
     """Return the event about an object that the server refuses."""
 
     def event() -> dict[str, Any] | None:
-        found = client.list("events.k8s.io/v1", "Event", namespace)
-        return next((one for one in found if one["reason"] == "ApplyFailed"), None)
+        events = client.list("events.k8s.io/v1", "Event", namespace)
+        return next((entry for entry in events if entry["reason"] == "ApplyFailed"), None)
 
     refused: dict[str, Any] = eventually(event)
     assert refused["type"] == "Warning"

@@ -43,13 +43,13 @@ def test_kubectl_shows_events_with_their_counts_once_a_host_has_stopped(
     reconciled: list[str] = []
 
     def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> None:
-        found = ctx.get(request)
-        assert found is not None
+        obj = ctx.get(request)
+        assert obj is not None
         for number in range(5):
-            ctx.events.warning(found, "NoRoom", f"there is no room for part {number}", action="Place")
-        ctx.events.normal(found, "Placed", "the rest was placed")
+            ctx.events.warning(obj, "NoRoom", f"there is no room for part {number}", action="Place")
+        ctx.events.normal(obj, "Placed", "the rest was placed")
         for number in range(BURST):
-            ctx.events.normal(found, f"Chatter{number:02}", "nobody needs to know")
+            ctx.events.normal(obj, f"Chatter{number:02}", "nobody needs to know")
         reconciled.append(request.name)
 
     source = For("v1", "ConfigMap", namespaces=[namespace], label_selector="mine")

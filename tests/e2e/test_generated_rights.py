@@ -73,8 +73,8 @@ class Installation:
 
     def wait_for_message(self, pattern: str) -> str:
         """Wait for a log line of the leader that the pattern matches."""
-        found = eventually(lambda: re.search(pattern, self.kubelet.log_of(self.leader())), LIMIT, pattern, pause=0.05)
-        return str(found[0])
+        match = eventually(lambda: re.search(pattern, self.kubelet.log_of(self.leader())), LIMIT, pattern, pause=0.05)
+        return str(match[0])
 
     def token(self, namespace: str, name: str) -> str:
         answer = self.client.transport.request(
@@ -117,10 +117,10 @@ def refuse_and_repair_hostnames(client: ctrlhost.Client) -> None:
 
     def is_stalled() -> bool:
         host = client.get("akash.network/v2beta2", "ProviderHost", "shop-of-somebody-else", "lease")
-        return any(one["type"] == "Stalled" for one in host.get("status", {}).get("conditions", ()))
+        return any(condition["type"] == "Stalled" for condition in host.get("status", {}).get("conditions", ()))
 
     eventually(is_stalled, LIMIT, "a condition on the second claim", pause=0.05)
-    (ingress,) = (one for one in client.list(*hostname.INGRESS) if one["metadata"]["name"] == "shop.example.com")
+    (ingress,) = (obj for obj in client.list(*hostname.INGRESS) if obj["metadata"]["name"] == "shop.example.com")
     name, namespace = ingress["metadata"]["name"], ingress["metadata"]["namespace"]
     client.patch(*hostname.INGRESS, name, namespace, {"metadata": {"labels": None}})
 
@@ -180,14 +180,14 @@ def test_all_plugins_need_all_their_rights_and_no_others(
     installation: Installation, requests: list[dict[str, Any]]
 ) -> None:
     assert forbidden(requests) == []
-    assert {one["user"]["username"] for one in requests} == {f"system:serviceaccount:{NAMESPACE}:ctrlhost"}
+    assert {request["user"]["username"] for request in requests} == {f"system:serviceaccount:{NAMESPACE}:ctrlhost"}
     delegator = installation.client.get("rbac.authorization.k8s.io/v1", "ClusterRole", "system:auth-delegator")
     rights = granted(installation.manifests, [delegator])
-    used = {one for one in rights if any(one.allows(request) for request in requests)}
+    used = {right for right in rights if any(right.allows(request) for request in requests)}
     # One watch of all namespaces also serves a plugin that needs only one of them.
-    used |= {one for one in rights if one.everywhere in used}
-    unused = {one.short for one in rights - used if one.verb != "list"}
+    used |= {right for right in rights if right.everywhere in used}
+    unused = {right.short for right in rights - used if right.verb != "list"}
     # An apply that creates needs both; the audit shows it as a patch.
-    unused -= {(*one.short[:2], "create") for one in used if one.verb == "patch"}
+    unused -= {(*right.short[:2], "create") for right in used if right.verb == "patch"}
     assert unused - FALLBACKS.keys() == set()
-    assert FALLBACKS.keys() <= {one.short for one in rights}
+    assert FALLBACKS.keys() <= {right.short for right in rights}

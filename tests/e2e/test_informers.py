@@ -25,15 +25,15 @@ QUICK = BackoffOptions(base=0.01, cap=0.2)
 config_map = functools.partial(plugin_modules.config_map, labels={"part": "test"})
 
 
-def versions(found: Any) -> dict[str, str]:
+def versions(objects: Any) -> dict[str, str]:
     return {
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
-        for each in found
+        f"{obj['metadata']['namespace']}/{obj['metadata']['name']}": obj["metadata"]["resourceVersion"]
+        for obj in objects
     }
 
 
 def cached(informer: Any) -> dict[str, str]:
-    return {each.key: each.resource_version for each in informer.lister.list()}
+    return {obj.key: obj.resource_version for obj in informer.lister.list()}
 
 
 def test_the_client_creates_reads_changes_and_deletes_an_object(control_plane: ControlPlane, namespace: str) -> None:
@@ -56,8 +56,8 @@ def test_the_client_creates_reads_changes_and_deletes_an_object(control_plane: C
         client.create(config_map("No_Such_Name", namespace))
     assert invalid.value.causes[0]["field"] == "metadata.name"
     assert [
-        each["metadata"]["name"]
-        for each in client.list("v1", "ConfigMap", namespace, label_selector="part=test", page_size=1)
+        obj["metadata"]["name"]
+        for obj in client.list("v1", "ConfigMap", namespace, label_selector="part=test", page_size=1)
     ] == ["a", "child"]
     with pytest.raises(Conflict):
         client.delete("v1", "ConfigMap", "a", namespace, preconditions={"uid": "another"})
@@ -124,8 +124,8 @@ def test_an_informer_waits_for_its_kind(control_plane: ControlPlane, namespace: 
     assert "does not serve kind Widget" in widgets.reason or "is not served; did you mean" in widgets.reason
     client.create(crd(group, "Widget"))
     assert factory.wait_for_sync(60)
-    made = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
-    client.create(made)
+    widget = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}}
+    client.create(widget)
     eventually(lambda: widgets.lister.get("w", namespace), 30)
 
 
@@ -159,17 +159,17 @@ def test_an_informer_can_watch_only_metadata(
     maps = factory.informer("v1", "ConfigMap", namespaces=[namespace], reads="metadata")
     synced(factory)
     client.create(config_map("b", namespace, big="x" * 1000))
-    eventually(lambda: {"a", "b"} <= {each.name for each in maps.lister.list()})
-    found = maps.lister.get("b", namespace)
-    assert (found.api_version, found.kind, found.partial) == ("v1", "ConfigMap", True)
-    assert found.labels == {"part": "test"}
+    eventually(lambda: {"a", "b"} <= {obj.name for obj in maps.lister.list()})
+    obj = maps.lister.get("b", namespace)
+    assert (obj.api_version, obj.kind, obj.partial) == ("v1", "ConfigMap", True)
+    assert obj.labels == {"part": "test"}
 
 
 @pytest.fixture
 def own_factory(own_kube_apiserver: KubeApiserver) -> Iterator[InformerFactory]:
-    made = InformerFactory(own_kube_apiserver.client, options=ReflectorOptions(backoff=QUICK, idle_timeout=3.0))
-    yield made
-    made.stop()
+    informers = InformerFactory(own_kube_apiserver.client, options=ReflectorOptions(backoff=QUICK, idle_timeout=3.0))
+    yield informers
+    informers.stop()
 
 
 def test_an_informer_recovers_when_a_killed_server_restarts(

@@ -256,7 +256,7 @@ def test_the_tests_of_an_author_pass_unchanged(project: Path, own_kube_apiserver
     client = own_kube_apiserver.client
 
     def names(api_version: str, kind: str) -> set[str]:
-        return {one["metadata"]["name"] for one in client.list(api_version, kind)}
+        return {obj["metadata"]["name"] for obj in client.list(api_version, kind)}
 
     def cluster_scoped() -> set[tuple[str, str]]:
         rbac, extensions = "rbac.authorization.k8s.io/v1", "apiextensions.k8s.io/v1"
@@ -273,10 +273,10 @@ def test_the_tests_of_an_author_pass_unchanged(project: Path, own_kube_apiserver
     assert run_tests(project, option).partition(" in ")[0] == passed
     assert cluster_scoped() == before
     # Only a controller removes the namespaces that were deleted.
-    left = [one for one in client.list("v1", "Namespace") if one["metadata"]["name"] not in namespaces]
+    left = [obj for obj in client.list("v1", "Namespace") if obj["metadata"]["name"] not in namespaces]
     assert left
-    assert all(one["metadata"]["name"].startswith("ctrlhost-test-") for one in left)
-    assert all(one["status"]["phase"] == "Terminating" for one in left)
+    assert all(obj["metadata"]["name"].startswith("ctrlhost-test-") for obj in left)
+    assert all(obj["status"]["phase"] == "Terminating" for obj in left)
     own_kube_apiserver.start_controllers()
     eventually(lambda: names("v1", "Namespace") == namespaces, 60)
 

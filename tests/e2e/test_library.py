@@ -40,5 +40,5 @@ def test_the_example_prints_the_cached_objects(control_plane: ControlPlane, name
 
 def test_the_page_shows_the_example_as_it_is() -> None:
     page = (ROOT / "docs" / "how-to" / "library.md").read_text(encoding="utf-8")
-    shown = page.split("```python\n")[1].split("```")[0]
-    assert textwrap.indent(shown, "    ") in (ROOT / "examples" / "library.py").read_text(encoding="utf-8")
+    example = page.split("```python\n")[1].split("```")[0]
+    assert textwrap.indent(example, "    ") in (ROOT / "examples" / "library.py").read_text(encoding="utf-8")

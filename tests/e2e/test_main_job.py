@@ -32,17 +32,17 @@ OPTIONS = (
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all((EXAMPLES / name).read_text()) if one]
+    return [document for document in yaml.safe_load_all((EXAMPLES / name).read_text()) if document]
 
 
 def apply(client: ctrlhost.Client, name: str) -> None:
-    for one in documents(name):
-        client.apply(one, field_manager="test")
+    for document in documents(name):
+        client.apply(document, field_manager="test")
 
 
 def namespaces_of_routes(client: ctrlhost.Client) -> dict[str, str]:
     routes = client.list(*INGRESS, label_selector="akash.network=true")
-    return {one["metadata"]["name"]: one["metadata"]["namespace"] for one in routes}
+    return {route["metadata"]["name"]: route["metadata"]["namespace"] for route in routes}
 
 
 def connect(host: HostProcess, client: ctrlhost.Client) -> None:
@@ -53,8 +53,8 @@ def connect(host: HostProcess, client: ctrlhost.Client) -> None:
 
 
 def release_everything(client: ctrlhost.Client) -> None:
-    for one in client.list("akash.network/v2beta2", "ProviderHost", "lease"):
-        client.delete("akash.network/v2beta2", "ProviderHost", one["metadata"]["name"], "lease")
+    for obj in client.list("akash.network/v2beta2", "ProviderHost", "lease"):
+        client.delete("akash.network/v2beta2", "ProviderHost", obj["metadata"]["name"], "lease")
 
 
 def test_hostnames_are_connected_swapped_and_released(control_plane: ControlPlane) -> None:
@@ -113,10 +113,10 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
     client = server.client
     command = [sys.executable, "-m", "ctrlhost", "manifests", "--plugins=hostname", "--image=host:1"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    objects = [one for one in yaml.safe_load_all(printed) if one]
-    for one in objects:
-        if one["kind"] == "CustomResourceDefinition":
-            client.create(one)
+    objects = [obj for obj in yaml.safe_load_all(printed) if obj]
+    for obj in objects:
+        if obj["kind"] == "CustomResourceDefinition":
+            client.create(obj)
     options = [option for option in OPTIONS if "--plugins" not in option and "--install" not in option]
     options.append("--set=host.start_timeout=0s")
     with HostProcess(f"--kubeconfig={server.kubeconfig}", "--context=limited", "--plugins=hostname", *options) as host:
@@ -124,12 +124,12 @@ def test_the_printed_rights_are_enough_and_missing_ones_are_named(server: KubeAp
         eventually(lambda: host.get("/readyz")[0] == 200, LIMIT, "the host does not wait for the plugin any longer")
 
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lease"}}, field_manager="test")
-        for one in objects:
-            if one["apiVersion"] != RBAC:
+        for obj in objects:
+            if obj["apiVersion"] != RBAC:
                 continue
-            if one["kind"].endswith("Binding"):
-                one["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
-            client.apply(one, field_manager="test")
+            if obj["kind"].endswith("Binding"):
+                obj["subjects"] = [{"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}]
+            client.apply(obj, field_manager="test")
         connect(host, client)
         assert "forbidden" not in str(host.lines).rpartition("plugin hostname running")[2].lower()
 

@@ -64,10 +64,10 @@ class Shell:
         self.run(f"ctrlhost manifests --image=host:1 {arguments} | kubectl apply --server-side -f -")
         return self.manifests(arguments)
 
-    def stored(self, one: Manifest) -> Any:
+    def stored(self, manifest: Manifest) -> Any:
         """Return the server's object, or None."""
-        metadata = one["metadata"]
-        return self.client.find(one["apiVersion"], one["kind"], metadata["name"], metadata.get("namespace"))
+        metadata = manifest["metadata"]
+        return self.client.find(manifest["apiVersion"], manifest["kind"], metadata["name"], metadata.get("namespace"))
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def shell(own_kube_apiserver: KubeApiserver, tmp_path: Path) -> Shell:
 def guide_command() -> str:
     """Return the guide's command that applies manifests, after the name of the image."""
     commands = [step.commands for step in steps_of(GUIDE.read_text())]
-    image = next(one for one in commands if one.startswith("image="))
-    return image + next(one for one in commands if one.endswith(" | kubectl apply --server-side -f -\n"))
+    image = next(command for command in commands if command.startswith("image="))
+    return image + next(command for command in commands if command.endswith(" | kubectl apply --server-side -f -\n"))
 
 
 def cases() -> Iterator[Any]:
@@ -94,20 +94,20 @@ def test_one_command_installs_on_an_empty_cluster_and_again_changes_nothing(shel
     command = re.sub(r"--plugins \S+", f"--plugins {plugins}", guide_command())
     assert f"--plugins {plugins} " in command
     shell.run(command)
-    made = list(yaml.safe_load_all(shell.run(command.partition(" | ")[0])))
+    manifests = list(yaml.safe_load_all(shell.run(command.partition(" | ")[0])))
 
     def established() -> bool:
-        conditions = [shell.stored(one)["status"].get("conditions", ()) for one in of_kind(made, CRD)]
+        conditions = [shell.stored(manifest)["status"].get("conditions", ()) for manifest in of_kind(manifests, CRD)]
         return all(any(c["type"] == "Established" and c["status"] == "True" for c in some) for some in conditions)
 
     eventually(established, 60, "the CRDs are established")
 
     def versions() -> list[tuple[str, str, int]]:
-        found = (shell.stored(one)["metadata"] for one in made)
-        return [(one["name"], one["resourceVersion"], one.get("generation", 0)) for one in found]
+        metadata = (shell.stored(manifest)["metadata"] for manifest in manifests)
+        return [(entry["name"], entry["resourceVersion"], entry.get("generation", 0)) for entry in metadata]
 
     before = versions()
-    assert len(before) == len(made) > 10
+    assert len(before) == len(manifests) > 10
     shell.run(command)
     assert versions() == before
 
@@ -120,8 +120,8 @@ def pod_of(deployment: Manifest, name: str) -> Manifest:
 
 @behaviour("operations/OP147")
 def test_restricted_pod_security_admits_the_pod(shell: Shell) -> None:
-    made = shell.apply(f"--plugins {','.join(ALL)} --leader-elect --secret bitcoin.default-image=images/bitcoind")
-    (deployment,) = of_kind(made, "Deployment")
+    manifests = shell.apply(f"--plugins {','.join(ALL)} --leader-elect --secret bitcoin.default-image=images/bitcoind")
+    (deployment,) = of_kind(manifests, "Deployment")
     pod = pod_of(deployment, "printed")
     escalating = pod_of(deployment, "escalating")
     (container,) = pod["spec"]["containers"]
@@ -147,7 +147,7 @@ def test_restricted_pod_security_admits_the_pod(shell: Shell) -> None:
     }
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert created["spec"]["automountServiceAccountToken"] is True
-    (account,) = of_kind(made, "ServiceAccount")
+    (account,) = of_kind(manifests, "ServiceAccount")
     assert account["automountServiceAccountToken"] is False
 
 
@@ -159,18 +159,18 @@ def test_policies_and_monitors_are_valid_and_name_ports_that_exist(shell: Shell)
             shell.client.apply(crd)
             eventually(lambda: served(shell, "monitoring.coreos.com/v1", "ServiceMonitor"), 60, "the kind is served")
     # kubectl asks the server to refuse unknown fields.
-    made = shell.apply("--plugins hostname,naming --monitor --metrics-from monitoring,ops")
+    manifests = shell.apply("--plugins hostname,naming --monitor --metrics-from monitoring,ops")
 
-    (deployment,) = of_kind(made, "Deployment")
+    (deployment,) = of_kind(manifests, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"] for port in container["ports"]}
     labels = deployment["spec"]["template"]["metadata"]["labels"]
-    services = of_kind(made, "Service")
+    services = of_kind(manifests, "Service")
     for service in services:
         assert service["spec"]["selector"].items() <= labels.items()
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
 
-    (policy,) = of_kind(made, "NetworkPolicy")
+    (policy,) = of_kind(manifests, "NetworkPolicy")
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
     assert policy["spec"]["policyTypes"] == ["Ingress"]
     sources = {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
@@ -179,7 +179,7 @@ def test_policies_and_monitors_are_valid_and_name_ports_that_exist(shell: Shell)
     ]
     assert sources == {"probes": None, "metrics": named, "hostname": None}
 
-    (monitor,) = of_kind(made, "ServiceMonitor")
+    (monitor,) = of_kind(manifests, "ServiceMonitor")
     assert shell.stored(monitor)["spec"] == monitor["spec"]
     (endpoint,) = monitor["spec"]["endpoints"]
     assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
@@ -188,7 +188,7 @@ def test_policies_and_monitors_are_valid_and_name_ports_that_exist(shell: Shell)
         for service in services
         if monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     ]
-    assert [one["metadata"]["name"] for one in selected] == ["ctrlhost-metrics"]
+    assert [manifest["metadata"]["name"] for manifest in selected] == ["ctrlhost-metrics"]
     assert endpoint["port"] in {port["name"] for port in selected[0]["spec"]["ports"]}
 
 
@@ -203,7 +203,7 @@ def served(shell: Shell, api_version: str, kind: str) -> bool:
 @behaviour("operations/OP154")
 def test_uninstalling_leaves_crds_and_the_objects_of_others(shell: Shell) -> None:
     arguments = f"--plugins {','.join(ALL)} --leader-elect"
-    made = shell.apply(arguments)
+    manifests = shell.apply(arguments)
     network = ("bitcoincontroller.christianb93.github.com/v1", "BitcoinNetwork")
     eventually(lambda: served(shell, *network), 60, "the kind is served")
     metadata = {"name": "kept", "namespace": "lease"}
@@ -213,7 +213,7 @@ def test_uninstalling_leaves_crds_and_the_objects_of_others(shell: Shell) -> Non
 
     shell.run(f"ctrlhost manifests --image=host:1 {arguments} --uninstall | kubectl delete -f -")
     stay = ("CustomResourceDefinition", "Namespace")
-    assert {one["kind"] for one in made if shell.stored(one) is not None} == set(stay)
-    assert all(shell.stored(one) is not None for one in made if one["kind"] in stay)
+    assert {manifest["kind"] for manifest in manifests if shell.stored(manifest) is not None} == set(stay)
+    assert all(shell.stored(manifest) is not None for manifest in manifests if manifest["kind"] in stay)
     assert shell.client.get(*network, "kept", "lease")["spec"]["nodes"] == 1
     assert shell.client.get("v1", "ConfigMap", "kept", "lease")

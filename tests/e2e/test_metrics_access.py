@@ -71,7 +71,7 @@ class Protected:
         import yaml
 
         config = yaml.safe_load(server.kubeconfig.read_text())
-        config["users"] = [{"name": one["name"], "user": {"token": token}} for one in config["users"]]
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
         kubeconfig = folder / "host"
         kubeconfig.write_text(yaml.safe_dump(config))
         self.server, self.clock = server, ManualClock()
@@ -85,7 +85,7 @@ class Protected:
 
     def reviews(self, resource: str) -> int:
         """Return how many reviews the server has answered so far."""
-        return sum(one["objectRef"]["resource"] == resource for one in self.server.audited())
+        return sum(event["objectRef"]["resource"] == resource for event in self.server.audited())
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_a_token_for_another_audience_is_no_token(protected: Protected, accounts
 @pytest.mark.behaviour("operations/OP29")
 def test_scrapes_with_one_token_ask_the_server_once(protected: Protected, reader: str) -> None:
     resources = ("tokenreviews", "subjectaccessreviews")
-    before = [protected.reviews(one) for one in resources]
+    before = [protected.reviews(resource) for resource in resources]
     with HttpsConnection(protected.address) as connection:
         for _ in range(1000):
             assert connection.get(token=reader).status == 200
@@ -166,7 +166,7 @@ def test_scrapes_with_one_token_ask_the_server_once(protected: Protected, reader
     # The audit log has the request before its answer, but another one may still be on its way there.
     assert get(protected.address, token="another").status == 401
     eventually(lambda: protected.reviews("tokenreviews") >= before[0] + 2)
-    assert [protected.reviews(one) for one in resources] == [before[0] + 2, before[1] + 1]
+    assert [protected.reviews(resource) for resource in resources] == [before[0] + 2, before[1] + 1]
 
 
 @pytest.mark.behaviour("operations/OP30")
@@ -180,8 +180,8 @@ def test_a_flood_of_bad_tokens_neither_fills_the_memory_nor_reaches_the_server(p
         at_once = [connection.get(token=f"bad-{number}") for number in range(3800)]
         # One review is left for known tokens.
         reviewed = RATE - 1
-        assert [one.status for one in at_once[:reviewed]] == [401] * reviewed
-        assert {one.status for one in at_once[reviewed:]} == {429}
+        assert [answer.status for answer in at_once[:reviewed]] == [401] * reviewed
+        assert {answer.status for answer in at_once[reviewed:]} == {429}
         assert at_once[-1].headers["Retry-After"] == "1"
         eventually(lambda: protected.reviews("tokenreviews") >= before + reviewed)
         assert protected.reviews("tokenreviews") == before + reviewed
@@ -208,7 +208,7 @@ def test_without_the_server_only_known_tokens_work_for_their_minute(
         late = get(protected.address, token=reader)
         assert (late.status, late.headers["Retry-After"]) == (503, "5")
         assert "ctrlhost_build_info" not in late.body
-        said = [one.getMessage() for one in caplog.records if "cannot be asked" in one.getMessage()]
+        said = [record.getMessage() for record in caplog.records if "cannot be asked" in record.getMessage()]
         assert len(said) == 1
         assert reader not in caplog.text
     finally:

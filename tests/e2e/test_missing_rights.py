@@ -55,9 +55,9 @@ class Grants:
 
 @pytest.fixture
 def grants(kube_apiserver: KubeApiserver) -> Iterator[Grants]:
-    made = Grants(kube_apiserver.client)
-    yield made
-    made.remove()
+    granted = Grants(kube_apiserver.client)
+    yield granted
+    granted.remove()
 
 
 def rule(resource: str, *verbs: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
     )
 
     def plugin(name: str) -> Any:
-        return next(one for one in status_of(host)["plugins"] if one["name"] == name)
+        return next(entry for entry in status_of(host)["plugins"] if entry["name"] == name)
 
     host.line("plugin secrets running")
     missing = host.eventually(lambda: plugin("maps")["missing_rights"], "missing right")
@@ -88,7 +88,9 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
     assert all(f'"{verb}"' in missing[0] for verb in ("list", "watch", "delete"))
     assert missing[0].endswith("to a ClusterRole")
     host.line("plugin maps lacks rights: add ", missing[0])
-    waits = host.eventually(lambda: (one := plugin("maps")) and missing[0] in one["reason"] and one, "rule to add")
+    waits = host.eventually(
+        lambda: (status := plugin("maps")) and missing[0] in status["reason"] and status, "rule to add"
+    )
     assert waits["state"] == "waiting"
     assert f"add {missing[0]}" in waits["reason"]
     assert plugin("secrets")["state"] == "running"
@@ -98,7 +100,10 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
     grants.add("reads-maps", rule("configmaps", "get", "list", "watch"))
     host.line("plugin maps running")
     # What its sources do not need holds nothing back, but stays named.
-    host.eventually(lambda: ["delete" in one for one in plugin("maps")["missing_rights"]] == [True], "smaller rule")
+    host.eventually(
+        lambda: ["delete" in missing_right for missing_right in plugin("maps")["missing_rights"]] == [True],
+        "smaller rule",
+    )
     assert plugin("maps")["state"] == "running"
     grants.add("deletes-maps", rule("configmaps", "delete"))
     host.eventually(lambda: plugin("maps")["missing_rights"] == [], "last grant")

@@ -160,8 +160,8 @@ def test_the_model_of_a_small_operator_becomes_a_crd_that_servers_accept(
         "spec": {},
     }
     create_eventually(client, memcached)
-    made = client.get("cache.example.com/v1alpha1", "Memcached", "cache", namespace)
-    assert made["spec"] == {"size": 1}
+    obj = client.get("cache.example.com/v1alpha1", "Memcached", "cache", namespace)
+    assert obj["spec"] == {"size": 1}
     with pytest.raises(Invalid, match=r"spec\.size"):
         client.create({**memcached, "metadata": {"name": "big", "namespace": namespace}, "spec": {"size": 6}})
     condition = {"type": "Available", "status": "True", "reason": "Ready", "message": ""}
@@ -211,9 +211,9 @@ def test_markers_and_types_become_extensions_formats_patterns_and_enums_that_ser
         "kind": None,
     }
     create_eventually(client, everything("good", good))
-    made = client.get("cache.example.com/v1", "Everything", "good")
+    obj = client.get("cache.example.com/v1", "Everything", "good")
     defaults = {"mode": "fast", "storage": {"size": "1Gi"}, "least": 1, "most": 2}
-    assert made["spec"] == {**good, **defaults, "ports": [{**good["ports"][0], "protocol": "TCP"}, good["ports"][1]]}
+    assert obj["spec"] == {**good, **defaults, "ports": [{**good["ports"][0], "protocol": "TCP"}, good["ports"][1]]}
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"ports": [{"name": "a", "target": 80}, {"name": "a", "target": 81}]}, "spec.ports[1]"),
         ({"hosts": ["x", "x"]}, "spec.hosts[1]"),

@@ -89,7 +89,7 @@ def test_a_namespace_that_gets_the_label_is_added_and_one_that_loses_it_is_dropp
     eventually(lambda: held(informer) == [f"{later}/x"])
     eventually(lambda: events == [("add", f"{here}/x"), ("add", f"{later}/x"), ("delete", f"{here}/x")])
     # The keys of the dropped namespace are reconciled like deleted ones.
-    queue.done_many([each.key for each in queue.snapshot().processing])
+    queue.done_many([entry.key for entry in queue.snapshot().processing])
     assert queue.get(10).namespace == here
     assert informer.covers(later)
     assert not informer.covers(here)
@@ -128,8 +128,8 @@ def test_informers_with_equal_namespace_selectors_share_one_watch_per_namespace(
     client: Client, factory: InformerFactory, prefix: str
 ) -> None:
     choice = [f"{prefix}-*"]
-    one = factory.informer("v1", "ConfigMap", namespaces=choice)
-    assert factory.informer("v1", "ConfigMap", namespaces=choice) is one
+    informer = factory.informer("v1", "ConfigMap", namespaces=choice)
+    assert factory.informer("v1", "ConfigMap", namespaces=choice) is informer
     view = factory.informer("v1", "ConfigMap", namespaces=choice, label_selector="followed=1")
     fixed = factory.informer("v1", "ConfigMap", namespaces=[f"{prefix}-a"])
     factory.start()
@@ -137,10 +137,10 @@ def test_informers_with_equal_namespace_selectors_share_one_watch_per_namespace(
     config_map(client, make_namespace(client, f"{prefix}-a"))
     config_map(client, make_namespace(client, f"{prefix}-b"))
     eventually(lambda: held(view) == [f"{prefix}-a/x", f"{prefix}-b/x"] and held(fixed) == [f"{prefix}-a/x"])
-    assert [len(each.parts) for each in (one, view, fixed)] == [2, 2, 2]
-    assert view.parts == one.parts == fixed.parts
-    for each in (one, one, view, fixed):
-        each.release()
+    assert [len(handle.parts) for handle in (informer, view, fixed)] == [2, 2, 2]
+    assert view.parts == informer.parts == fixed.parts
+    for handle in (informer, informer, view, fixed):
+        handle.release()
     assert factory.informers() == []
     with pytest.raises(CtrlhostError, match="stopped"):
-        one.add_handler()
+        informer.add_handler()

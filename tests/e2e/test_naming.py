@@ -30,7 +30,7 @@ def names(short_form: str) -> dict[str, Any]:
     """Read `as/a/A/AList[x, y]`."""
     single, _, short = short_form.partition("[")
     plural, singular, kind, list_kind = single.split("/")
-    listed = [one.strip() for one in short.rstrip("]").split(",") if one.strip()]
+    listed = [word.strip() for word in short.rstrip("]").split(",") if word.strip()]
     return {"plural": plural, "singular": singular, "kind": kind, "listKind": list_kind, "shortNames": listed}
 
 
@@ -69,8 +69,8 @@ class Group:
 
     def create(self, *short_form: str) -> None:
         """Create CRDs one by one; wait for the decision on each."""
-        for one in short_form:
-            wanted = names(one)
+        for text in short_form:
+            wanted = names(text)
             schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
             version = {"name": "v1", "served": True, "storage": True, "schema": schema}
             self.client.create(
@@ -99,16 +99,22 @@ class Group:
         eventually_equal(lambda: self.client.find(API, KIND, f"{plural}.{self.name}"), None)
 
     def status(self, plural: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{self.name}")["status"]
-        return found
+        status: dict[str, Any] = self.client.get(API, KIND, f"{plural}.{self.name}")["status"]
+        return status
 
     def condition(self, plural: str, type_: str) -> dict[str, Any] | None:
-        return next((one for one in self.status(plural).get("conditions") or () if one["type"] == type_), None)
+        return next(
+            (condition for condition in self.status(plural).get("conditions") or () if condition["type"] == type_), None
+        )
 
     def outcome(self, plural: str) -> tuple[str, str]:
         """Return the accepted names, and reason and message of a conflict."""
-        found = self.condition(plural, "NamesAccepted")
-        conflict = "" if found is None or found["status"] == "True" else f"{found['reason']} {found['message']}"
+        condition = self.condition(plural, "NamesAccepted")
+        conflict = (
+            ""
+            if condition is None or condition["status"] == "True"
+            else f"{condition['reason']} {condition['message']}"
+        )
         return shorten(self.status(plural).get("acceptedNames") or {}), conflict
 
     def expect(self, plural: str, accepted: str, conflict: str = "") -> None:
@@ -117,7 +123,7 @@ class Group:
     def findings(self) -> dict[str, str]:
         """Return the plugin's findings by plural."""
         now = self.host.clock.now()
-        return {one.crd.partition(".")[0]: one.kind.value for one in self.naming.ledger.report(now)}
+        return {finding.crd.partition(".")[0]: finding.kind.value for finding in self.naming.ledger.report(now)}
 
     def expect_findings(self, **wanted: str) -> None:
         """Wait until the plugin has exactly these findings and agrees with every decision of the server."""
@@ -262,8 +268,10 @@ def test_wiped_conditions_are_repaired(control_plane: ControlPlane) -> None:
     def repaired(writes: int) -> None:
         eventually_equal(repairer.written, float(writes), timeout=5)
         eventually_equal(served, 200, timeout=5)
-        for one in ("NamesAccepted", "Established"):
-            eventually_equal(lambda one=one: (observer.condition("as", one) or {}).get("status"), "True", timeout=5)
+        for type_ in ("NamesAccepted", "Established"):
+            eventually_equal(
+                lambda type_=type_: (observer.condition("as", type_) or {}).get("status"), "True", timeout=5
+            )
         observer.expect_findings()
         assert repairer.written() == writes
 
@@ -320,7 +328,7 @@ def test_enforce_by_force_agrees_with_kube_apiserver_s_own_controller(kube_apise
         eventually_equal(odd, {})
         assert not group.naming.guard.has_given_up(group.name)
         # CRDs without a conflict have the requested names.
-        in_conflict = {one.partition(".")[0] for one in group.findings()}
+        in_conflict = {finding.partition(".")[0] for finding in group.findings()}
         for plural in alive:
             if plural not in in_conflict:
                 crd = group.client.get(API, KIND, f"{plural}.{group.name}")

@@ -91,7 +91,7 @@ def test_the_tests_of_a_new_project_pass_unchanged_on_a_real_server(
             ("rbac.authorization.k8s.io/v1", "ClusterRole"),
             ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
         )
-        return {(kind, one["metadata"]["name"]) for version, kind in kinds for one in client.list(version, kind)}
+        return {(kind, obj["metadata"]["name"]) for version, kind in kinds for obj in client.list(version, kind)}
 
     before = left()
     run("ctrlhost", "new", "op-real", "--kind", "RealMemcached", cwd=tmp_path, environment=terminal)

@@ -61,30 +61,32 @@ class Read:
         }
         self.transport = Recorded(client.transport)
         recorded = client.derive(transport=self.transport, discovery=client.transport)
-        made = ReflectorOptions(encodings=Encodings(encoding), **options)
-        self.factory = InformerFactory(recorded, options=made)
+        reflector_options = ReflectorOptions(encodings=Encodings(encoding), **options)
+        self.factory = InformerFactory(recorded, options=reflector_options)
         self.informer: Informer = self.factory.informer(api_version, kind, reads=reads, **scope)
         synced(self.factory)
 
     def objects(self) -> dict[str, Any]:
-        return {each.key: each for each in self.informer.lister.list()}
+        return {obj.key: obj for obj in self.informer.lister.list()}
 
     def media(self, verb: str) -> set[str]:
-        return {content.partition(";")[0] for asked, _, content in self.transport.streams if asked == verb}
+        return {
+            content.partition(";")[0] for request_verb, _, content in self.transport.streams if request_verb == verb
+        }
 
 
 @pytest.fixture
 def reading(kube_apiserver: KubeApiserver) -> Iterator[Any]:
     """Read a kind of the real server, in an encoding."""
-    made: list[Read] = []
+    reads: list[Read] = []
 
     def read(api_version: str, kind: str, encoding: Any = "auto", **options: Any) -> Read:
-        made.append(Read(kube_apiserver.client, api_version, kind, encoding, **options))
-        return made[-1]
+        reads.append(Read(kube_apiserver.client, api_version, kind, encoding, **options))
+        return reads[-1]
 
     yield read
-    for each in made:
-        each.factory.stop()
+    for opened in reads:
+        opened.factory.stop()
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def template() -> dict[str, Any]:
 
 
 def samples(namespace: str) -> list[dict[str, Any]]:
-    def made(api_version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
+    def sample(api_version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
         meta = {"name": name, "labels": LABELS}
         if kind != "Node":
             meta["namespace"] = namespace
@@ -144,21 +146,21 @@ def samples(namespace: str) -> list[dict[str, Any]]:
     about = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": namespace}
     return [
         pod("p", namespace),
-        made("apps/v1", "Deployment", "d", spec={"replicas": 0, "strategy": surge, **selected}),
-        made(
+        sample("apps/v1", "Deployment", "d", spec={"replicas": 0, "strategy": surge, **selected}),
+        sample(
             "v1", "Service", "s", spec={"ports": [{"name": "web", "port": 80, "targetPort": "web"}], "selector": LABELS}
         ),
-        made("networking.k8s.io/v1", "Ingress", "i", spec={"rules": [rule]}),
-        made("batch/v1", "Job", "j", spec={"template": job, "backoffLimit": 0}),
-        made("v1", "Secret", "x", type="Opaque", data={"a": "AAEC/w==", "empty": ""}),
-        made("v1", "Node", f"node-{namespace}", spec={"podCIDR": "10.0.0.0/24"}),
-        made(
+        sample("networking.k8s.io/v1", "Ingress", "i", spec={"rules": [rule]}),
+        sample("batch/v1", "Job", "j", spec={"template": job, "backoffLimit": 0}),
+        sample("v1", "Secret", "x", type="Opaque", data={"a": "AAEC/w==", "empty": ""}),
+        sample("v1", "Node", f"node-{namespace}", spec={"podCIDR": "10.0.0.0/24"}),
+        sample(
             "coordination.k8s.io/v1",
             "Lease",
             "l",
             spec={"renewTime": "2026-01-02T03:04:05.123456Z", "leaseDurationSeconds": 5},
         ),
-        made(
+        sample(
             "v1",
             "Event",
             "e",
@@ -182,13 +184,13 @@ def test_objects_of_a_real_server_are_the_same_in_both_encodings(
         kube_apiserver.client.create(sample)
     for sample in samples(namespace):
         api_version, kind, name = sample["apiVersion"], sample["kind"], sample["metadata"]["name"]
-        as_protobuf, as_json = (reading(api_version, kind, each, watch_list=False) for each in ("auto", "json"))
+        as_protobuf, as_json = (reading(api_version, kind, encoding, watch_list=False) for encoding in ("auto", "json"))
         assert (as_protobuf.media("list"), as_json.media("list")) == ({PROTOBUF}, {JSON}), kind
         key = name if kind == "Node" else f"{namespace}/{name}"
-        one, other = as_protobuf.objects()[key], as_json.objects()[key]
-        assert one.to_dict() == other.to_dict(), kind
-        assert one == other
-        assert json.loads(one.to_json()) == json.loads(other.to_json())
+        ours, other = as_protobuf.objects()[key], as_json.objects()[key]
+        assert ours.to_dict() == other.to_dict(), kind
+        assert ours == other
+        assert json.loads(ours.to_json()) == json.loads(other.to_json())
 
 
 @behaviour("scale/SC51")
@@ -204,11 +206,13 @@ def test_pods_in_pages_as_a_stream_and_watched(kube_apiserver: KubeApiserver, re
     assert paged.media("list") == {PROTOBUF}
     assert streamed.media("streaming list") == {PROTOBUF}
     assert as_json.media("streaming list") == {JSON}
-    assert all(asked == f"{PROTOBUF},{JSON}" for _, asked, _ in paged.transport.streams + streamed.transport.streams)
-    expected = {key: each.to_dict() for key, each in as_json.objects().items()}
+    assert all(
+        accepted == f"{PROTOBUF},{JSON}" for _, accepted, _ in paged.transport.streams + streamed.transport.streams
+    )
+    expected = {key: obj.to_dict() for key, obj in as_json.objects().items()}
     assert sorted(expected) == [f"{namespace}/{name}" for name in names]
     for read in (paged, streamed):
-        assert {key: each.to_dict() for key, each in read.objects().items()} == expected
+        assert {key: obj.to_dict() for key, obj in read.objects().items()} == expected
     client.patch("v1", "Pod", "p0", namespace, {"metadata": {"labels": {"new": "label"}}})
     client.create(pod("p9", namespace))
     for read in (paged, streamed, as_json):
@@ -216,9 +220,9 @@ def test_pods_in_pages_as_a_stream_and_watched(kube_apiserver: KubeApiserver, re
         eventually(lambda read=read: read.objects()[f"{namespace}/p0"].labels.get("new") == "label")
     eventually(lambda: paged.media("watch"))
     assert paged.media("watch") == {PROTOBUF}
-    expected = {key: each.to_dict() for key, each in as_json.objects().items()}
+    expected = {key: obj.to_dict() for key, obj in as_json.objects().items()}
     for read in (paged, streamed):
-        assert {key: each.to_dict() for key, each in read.objects().items()} == expected
+        assert {key: obj.to_dict() for key, obj in read.objects().items()} == expected
 
 
 @behaviour("scale/SC52")
@@ -233,10 +237,10 @@ def test_crds_are_protobuf_custom_resources_json_and_their_metadata_protobuf(
     version = f"encodings.example.com/{definition['spec']['versions'][0]['name']}"
     try:
         client.resources.forget(version, "Encoded")
-        made = {"apiVersion": version, "kind": "Encoded", "metadata": {"name": "a", "labels": LABELS}, "spec": {}}
+        obj = {"apiVersion": version, "kind": "Encoded", "metadata": {"name": "a", "labels": LABELS}, "spec": {}}
         if definition["spec"]["scope"] == "Namespaced":
-            made["metadata"]["namespace"] = namespace
-        eventually(lambda: _created(client, made))
+            obj["metadata"]["namespace"] = namespace
+        eventually(lambda: _created(client, obj))
 
         def read(media: str, *kind: Any, **options: Any) -> list[dict[str, Any]]:
             """Return the objects, read in pages with a watch and as a stream; both must have come in `media`."""
@@ -247,8 +251,8 @@ def test_crds_are_protobuf_custom_resources_json_and_their_metadata_protobuf(
             return [paged.objects(), streamed.objects()]
 
         definitions = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-        found = [each[name] for each in read(PROTOBUF, *definitions) + read(JSON, *definitions, "json")]
-        assert all(each == found[0] and each.to_dict() == found[0].to_dict() for each in found)
+        copies = [by_name[name] for by_name in read(PROTOBUF, *definitions) + read(JSON, *definitions, "json")]
+        assert all(copy == copies[0] and copy.to_dict() == copies[0].to_dict() for copy in copies)
         whole, same = read(JSON, version, "Encoded")
         assert whole == same
         for objects in read(PROTOBUF, version, "Encoded", reads="metadata"):
@@ -259,11 +263,11 @@ def test_crds_are_protobuf_custom_resources_json_and_their_metadata_protobuf(
         client.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
 
 
-def _created(client: Client, made: dict[str, Any]) -> bool:
+def _created(client: Client, obj: dict[str, Any]) -> bool:
     from ctrlhost.errors import ApiError
 
     try:
-        client.create(made)
+        client.create(obj)
     except ApiError:
         return False
     return True
@@ -278,8 +282,8 @@ def test_the_metadata_of_pods_comes_as_protobuf(kube_apiserver: KubeApiserver, r
     client.create(pod("q", namespace))
     eventually(lambda: len(read.objects()) == 2)
     assert read.media("list") == read.media("watch") == {PROTOBUF}
-    for found in read.objects().values():
-        assert (found.api_version, found.kind, found.partial) == ("v1", "Pod", True)
-        whole = client.get("v1", "Pod", found.name, namespace)["metadata"]
+    for obj in read.objects().values():
+        assert (obj.api_version, obj.kind, obj.partial) == ("v1", "Pod", True)
+        whole = client.get("v1", "Pod", obj.name, namespace)["metadata"]
         whole.pop("managedFields")
-        assert found["metadata"] == whole
+        assert obj["metadata"] == whole

@@ -14,13 +14,13 @@ from tests.support.waiting import eventually
 
 
 def served(server: KubeApiserver) -> dict[str, str]:
-    found = server.client.list("v1", "ConfigMap", "default")
-    return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found}
+    maps = server.client.list("v1", "ConfigMap", "default")
+    return {obj["metadata"]["name"]: obj["metadata"]["resourceVersion"] for obj in maps}
 
 
 def agree(maps: Informer, known: dict[str, str], server: KubeApiserver) -> None:
     def differences() -> dict[str, Any]:
-        cached = {each.name: each.resource_version for each in maps.lister.list()}
+        cached = {obj.name: obj.resource_version for obj in maps.lister.list()}
         now = served(server)
         every = cached.keys() | known.keys() | now.keys()
         rows = {name: (cached.get(name), known.get(name), now.get(name)) for name in every}

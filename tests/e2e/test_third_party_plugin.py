@@ -123,13 +123,13 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
             return False
         return True
 
-    def made() -> dict[str, Any] | None:
+    def find_deployment() -> dict[str, Any] | None:
         # The plugin creates the Deployment once it has seen the Foo.
         assert process.poll() is None, log()
         return client.find("apps/v1", "Deployment", "example-foo", "default")
 
     eventually(created, 60, "the kind Foo")
-    deployment = eventually(made, 60, "the Deployment of the Foo")
+    deployment = eventually(find_deployment, 60, "the Deployment of the Foo")
     client.close()
 
     assert deployment["spec"]["replicas"] == 2
@@ -144,7 +144,7 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
 def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path: Path) -> None:
     host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
     with zipfile.ZipFile(host) as archive:
-        (name,) = (each for each in archive.namelist() if each.endswith(".so"))
+        (name,) = (member for member in archive.namelist() if member.endswith(".so"))
         core = Path(archive.extract(name, tmp_path))
     needed = {line.split()[0] for line in run("ldd", core).splitlines()}
     libc = ("linux-vdso.", "/lib", "libc.", "libgcc_s.", "libm.", "libpthread.", "libdl.", "librt.")

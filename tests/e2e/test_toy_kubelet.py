@@ -45,11 +45,14 @@ def test_a_pod_is_a_daemon_that_is_restarted_probed_and_stopped(
     client = control_plane.client
 
     def status(name: str = "node-0") -> dict[str, Any]:
-        found: dict[str, Any] = client.get("v1", "Pod", name, namespace)["status"]
-        return found
+        pod_status: dict[str, Any] = client.get("v1", "Pod", name, namespace)["status"]
+        return pod_status
 
     def ready(name: str = "node-0") -> bool:
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in status(name).get("conditions") or ())
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in status(name).get("conditions") or ()
+        )
 
     with ToyKubelet(client, namespace, start, addresses) as kubelet:
         create_pod(client, namespace, "node-0")

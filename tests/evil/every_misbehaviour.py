@@ -51,16 +51,18 @@ def names_in(source: str) -> set[str]:
     named: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "EVIL":
-            named.update(str(one.value) for one in node.comparators if isinstance(one, ast.Constant))
-        if isinstance(node, ast.Call) and "EVIL" in [one.id for one in node.args if isinstance(one, ast.Name)]:
+            named.update(str(constant.value) for constant in node.comparators if isinstance(constant, ast.Constant))
+        if isinstance(node, ast.Call) and "EVIL" in [
+            argument.id for argument in node.args if isinstance(argument, ast.Name)
+        ]:
             named.update(keys_of(node.func.value) if isinstance(node.func, ast.Attribute) else ())
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             named.update(keys_of(node.value) if node.targets[0].id in ("SETUPS", "CRDS") else ())
         # Those of the plugin file set something up for a name.
         if isinstance(node, ast.FunctionDef) and "globals()[EVIL](plugin)" in source:
-            named.update([node.name] if [one.arg for one in node.args.args] == ["plugin"] else ())
-    return {one for one in named if not one.startswith("ctrlhost_")}
+            named.update([node.name] if [argument.arg for argument in node.args.args] == ["plugin"] else ())
+    return {name for name in named if not name.startswith("ctrlhost_")}
 
 
 def keys_of(node: ast.expr) -> list[str]:
@@ -134,10 +136,10 @@ def visit(host: HostProcess) -> None:
 
 def change(control_plane: ControlPlane, namespace: str) -> None:
     for number in range(1, CHANGES + 1):
-        for one in range(MAPS):
+        for index in range(MAPS):
             labels = {"good": "yes"}
             control_plane.client.apply(
-                config_map(f"map-{one}", namespace, labels=labels, number=str(number)), field_manager="load"
+                config_map(f"map-{index}", namespace, labels=labels, number=str(number)), field_manager="load"
             )
 
 

@@ -182,8 +182,8 @@ def loop_page_stops(plugin):
 
 def loop_tasks_cancelled(plugin):
     async def run(_ctx, _request):
-        for one in asyncio.all_tasks():
-            one.cancel()
+        for task in asyncio.all_tasks():
+            task.cancel()
 
     plugin.add_controller("all", run, MAPS)
 

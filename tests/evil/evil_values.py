@@ -38,9 +38,9 @@ def ctrlhost_setup(plugin):
 
 
 def cycle():
-    one = {}
-    one["metadata"] = one
-    return one
+    circle = {}
+    circle["metadata"] = circle
+    return circle
 
 
 def deep(obj):
@@ -103,9 +103,9 @@ def huge_log_line(plugin):
 
 def error_that_causes_itself(plugin):
     def reconcile(_ctx, _request):
-        one, two = RuntimeError("one"), RuntimeError("two")
-        one.__cause__, two.__cause__ = two, one
-        raise one
+        first, second = RuntimeError("one"), RuntimeError("two")
+        first.__cause__, second.__cause__ = second, first
+        raise first
 
     reconciling(plugin, reconcile)
 
@@ -209,7 +209,10 @@ def objects_changed_in_a_reconcile(plugin):
     def reconcile(ctx, request):
         obj = ctx.get(request)
         if obj is not None and "number" in obj.get("data", {}):
-            spoil(obj, *(one for one in ctx.lister("v1", "ConfigMap").list() if one["metadata"].get("labels")))
+            spoil(
+                obj,
+                *(labelled for labelled in ctx.lister("v1", "ConfigMap").list() if labelled["metadata"].get("labels")),
+            )
 
     plugin.add_controller("all", reconcile, MAPS)
 
@@ -221,7 +224,7 @@ def objects_changed_in_a_handler(plugin):
 
 def odd_results(plugin):
     delays = (0.0, 1e-300, 1e300, math.nan, math.inf, -math.inf)
-    values = itertools.cycle([*(ctrlhost.Result(requeue_after=one) for one in delays), 7, "x", object(), [], {}])
+    values = itertools.cycle([*(ctrlhost.Result(requeue_after=delay) for delay in delays), 7, "x", object(), [], {}])
     reconciling(plugin, lambda *_: next(values))
 
 
@@ -259,11 +262,11 @@ def mapped(plugin, find):
 
 def odd_requests(plugin):
     names = ("\ud800", "x" * HUGE, "a\x00b", "\n../..", "")
-    mapped(plugin, lambda _obj: [ctrlhost.Request(name=one, namespace=one) for one in names])
+    mapped(plugin, lambda _obj: [ctrlhost.Request(name=name, namespace=name) for name in names])
 
 
 def many_requests(plugin):
-    mapped(plugin, lambda _obj: [ctrlhost.Request(name=str(one), namespace="evil") for one in range(100_000)])
+    mapped(plugin, lambda _obj: [ctrlhost.Request(name=str(index), namespace="evil") for index in range(100_000)])
 
 
 def requests_without_end(plugin):

@@ -82,7 +82,7 @@ def series(full_host: FullHost) -> dict[str, list[dict[str, str]]]:
 @pytest.mark.real
 @pytest.mark.behaviour("operations/OP115")
 def test_promtool_finds_no_problem(full_host: FullHost) -> None:
-    code, said = promtool("check", "metrics", given=full_host.exposition())
+    code, said = promtool("check", "metrics", text=full_host.exposition())
     assert (code, said) == (0, "")
 
 

@@ -26,10 +26,12 @@ def _mirror() -> str:
         pytest.skip("no apt-get and dpkg-deb to fetch Debian packages with")
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    found = os.environ.get("DEBIAN_MIRROR") or next((one for one in listed if one.rstrip("/").endswith("/debian")), "")
-    if not found:
+    mirror = os.environ.get("DEBIAN_MIRROR") or next(
+        (address for address in listed if address.rstrip("/").endswith("/debian")), ""
+    )
+    if not mirror:
         pytest.skip("the machine's package sources have no mirror of Debian: set DEBIAN_MIRROR")
-    return found
+    return mirror
 
 
 def _packages(names: Sequence[str]) -> list[Path]:
@@ -97,7 +99,7 @@ def in_root(
         target = folder / path.lstrip("/")
         target.mkdir(parents=True, exist_ok=True)
         lines.append(f"mount --rbind {source} {target}")
-    given = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"} | dict(environment or {})
-    settings = " ".join(f"{name}={value}" for name, value in given.items())
+    variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"} | dict(environment or {})
+    settings = " ".join(f"{name}={value}" for name, value in variables.items())
     lines.append(f'exec env -i {settings} {shutil.which("chroot")} --userspec={user}:{user} {folder} "$@"')
     return ["unshare", "--mount", "sh", "-euc", "\n".join(lines), "sh", *command]

@@ -55,7 +55,7 @@ def _pidfd(pid: int) -> int:
 
 def _hosts() -> list[tuple[int, list[str]]]:
     """Return the processes that run ctrlhost, with their real, effective, saved and file system users."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             arguments = (folder / "cmdline").read_text().split("\0")
@@ -64,8 +64,8 @@ def _hosts() -> list[tuple[int, list[str]]]:
             continue
         if "/opt/ctrlhost/bin/ctrlhost" in arguments[1:2]:
             users = next(line.split()[1:] for line in status.splitlines() if line.startswith("Uid:"))
-            found.append((int(folder.name), users))
-    return found
+            processes.append((int(folder.name), users))
+    return processes
 
 
 if __name__ == "__main__":

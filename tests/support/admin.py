@@ -104,7 +104,7 @@ class Acting:
 
     def runs(self, controller: str, key: str) -> int:
         """Return how often a key was reconciled so far."""
-        return len([one for one in self.host.lines if one["msg"].startswith(f"run {controller} {key} ")])
+        return len([line for line in self.host.lines if line["msg"].startswith(f"run {controller} {key} ")])
 
     def ran(self, controller: str, key: str, times: int = 1) -> None:
         """Wait until a key was reconciled so many times."""

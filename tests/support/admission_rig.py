@@ -15,10 +15,10 @@ _serial = itertools.count(1)
 Shown = tuple[int, str, str, list[dict[str, str]], list[str]]
 
 
-def shown(answer: Answer) -> Shown:
-    found = answer.json() if answer.status >= 400 else {}
-    causes = (found.get("details") or {}).get("causes") or []
-    return answer.status, found.get("message", ""), found.get("reason", ""), causes, answer.warnings
+def verdict_of(answer: Answer) -> Shown:
+    status = answer.json() if answer.status >= 400 else {}
+    causes = (status.get("details") or {}).get("causes") or []
+    return answer.status, status.get("message", ""), status.get("reason", ""), causes, answer.warnings
 
 
 def without_server_fields(obj: dict[str, Any]) -> dict[str, Any]:
@@ -98,16 +98,16 @@ class Servers:
 
     def compare(self, method: str, path: str, body: Any = None, *, equal_after: float = 4.0, **query: Any) -> Shown:
         """Send a request to both, until a policy has reached the real server; return their equal answer."""
-        wanted = shown(self.ours.request(method, path, body, dryRun="All", **query))
+        wanted = verdict_of(self.ours.request(method, path, body, dryRun="All", **query))
         eventually_equal(
-            lambda: shown(self.theirs.request(method, path, body, dryRun="All", **query)), wanted, equal_after
+            lambda: verdict_of(self.theirs.request(method, path, body, dryRun="All", **query)), wanted, equal_after
         )
         return wanted
 
     def compare_objects(self, path: str, body: Any) -> dict[str, Any]:
         """Create an object on both, without storing it, until the results are equal."""
-        made = self.ours.post(path, body, dryRun="All").expect(201)
-        wanted = without_server_fields(made)
+        stored = self.ours.post(path, body, dryRun="All").expect(201)
+        wanted = without_server_fields(stored)
         eventually_equal(
             lambda: without_server_fields(self.theirs.post(path, body, dryRun="All").expect(201)), wanted, 30.0
         )

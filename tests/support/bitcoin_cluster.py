@@ -130,10 +130,10 @@ class Cluster:
         """Create a network."""
         wanted = {"nodes": nodes, "rpcPort": RPC_PORT, "p2pPort": P2P_PORT, **({"secret": secret} if secret else {})}
         metadata = {"name": name, "namespace": self.namespace}
-        made: dict[str, Any] = self.client.create(
+        obj: dict[str, Any] = self.client.create(
             {"apiVersion": NETWORK[0], "kind": NETWORK[1], "metadata": metadata, "spec": {**wanted, **spec}}
         )
-        return made
+        return obj
 
     def up(self, name: str, nodes: int, secret: str = "", **spec: Any) -> list[ToyPod]:
         """Create a network and wait until it is meshed."""
@@ -151,28 +151,28 @@ class Cluster:
         return self.client.find(*kind, name, self.namespace)
 
     def status(self, name: str) -> dict[str, Any]:
-        found = self.find(NETWORK, name)
-        return (found or {}).get("status") or {}
+        network = self.find(NETWORK, name)
+        return (network or {}).get("status") or {}
 
     def nodes(self, name: str) -> list[tuple[int, bool, str]]:
         """Return ordinal, readiness and IP of the nodes in the status."""
-        return [(one["ordinal"], one["ready"], one["ip"]) for one in self.status(name).get("nodes") or ()]
+        return [(node["ordinal"], node["ready"], node["ip"]) for node in self.status(name).get("nodes") or ()]
 
     def conditions(self, name: str) -> dict[str, tuple[str, str]]:
         """Return status and reason of the conditions, by type."""
-        found = self.status(name).get("conditions") or ()
-        return {one["type"]: (one["status"], one["reason"]) for one in found}
+        conditions = self.status(name).get("conditions") or ()
+        return {condition["type"]: (condition["status"], condition["reason"]) for condition in conditions}
 
     def is_ready(self, name: str) -> bool:
         return self.conditions(name).get("Ready") == ("True", "Ready")
 
     def events(self, name: str) -> list[tuple[str, int]]:
         """Return reason and count of each event about a network."""
-        found = self.client.list("events.k8s.io/v1", "Event", self.namespace)
+        events = self.client.list("events.k8s.io/v1", "Event", self.namespace)
         return sorted(
-            (one["reason"], (one.get("series") or {}).get("count", 1))
-            for one in found
-            if one["regarding"]["kind"] == NETWORK[1] and one["regarding"]["name"] == name
+            (event["reason"], (event.get("series") or {}).get("count", 1))
+            for event in events
+            if event["regarding"]["kind"] == NETWORK[1] and event["regarding"]["name"] == name
         )
 
     def reasons(self, name: str) -> list[str]:
@@ -199,7 +199,7 @@ class Cluster:
 
     def added(self, pod: ToyPod) -> set[str]:
         """Return the nodes in a daemon's list."""
-        return {one.addednode for one in self.kubelet.rpc.added_nodes(pod.daemon.target)}
+        return {added_node.addednode for added_node in self.kubelet.rpc.added_nodes(pod.daemon.target)}
 
     def dialled(self, pod: ToyPod) -> set[str]:
         """Return the hosts to which a daemon has a manual connection with a complete handshake.

@@ -40,9 +40,9 @@ _ARGUMENTS = (
 
 def programs() -> tuple[Path, Path]:
     """Return the paths of Chromium and of its driver; skip the test if they are missing."""
-    found = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if all(found):
-        return Path(found[0] or ""), Path(found[1] or "")
+    paths = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if all(paths):
+        return Path(paths[0] or ""), Path(paths[1] or "")
     if not (_FETCHED / "chromium").exists():
         pytest.skip("no chromium and chromedriver: `make real-tools` fetches them")
     return _FETCHED / "chromium", _FETCHED / "chromedriver"
@@ -86,8 +86,8 @@ class Browser:
 
     def command(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command of the DevTools protocol and return its result."""
-        found: dict[str, Any] = self._driver.execute_cdp_cmd(method, parameters)
-        return found
+        result: dict[str, Any] = self._driver.execute_cdp_cmd(method, parameters)
+        return result
 
     def show(self, url: str, window: Window = Window()) -> None:
         """Open a page in a window like this one, and wait until it is loaded; forget the messages so far."""
@@ -112,8 +112,8 @@ class Browser:
 
     def check(self, name: str) -> list[str]:
         """Return what a check of `page_checks.js` finds wrong with the page."""
-        found: list[str] = self.ask("return checks[arguments[0]]()", name)
-        return found
+        defects: list[str] = self.ask("return checks[arguments[0]]()", name)
+        return defects
 
     def ask(self, script: str, *arguments: Any) -> Any:
         """Run the body of a function that uses what `page_checks.js` has."""
@@ -124,8 +124,8 @@ class Browser:
 
     def text(self, selector: str = "body") -> str:
         """Return the visible text of the first element that fits; "" if none does."""
-        found: str = self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
-        return found
+        text: str = self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+        return text
 
     def key(self, name: str, code: int, *, shift: bool = False) -> None:
         """Press a key of the keyboard."""
@@ -140,22 +140,24 @@ class Browser:
     def requests(self) -> list[str]:
         """Return the addresses of all requests since the last call or page, those of data: and blob: left out."""
         entries = [json.loads(entry["message"])["message"] for entry in self._driver.get_log("performance")]
-        sent = [one["params"]["request"]["url"] for one in entries if one["method"] == "Network.requestWillBeSent"]
+        sent = [
+            entry["params"]["request"]["url"] for entry in entries if entry["method"] == "Network.requestWillBeSent"
+        ]
         return [url for url in sent if urlsplit(url).scheme not in ("data", "blob")]
 
     def first_paint(self) -> float:
         """Return the milliseconds until the first contentful paint of the page."""
         entries = "performance.getEntriesByName('first-contentful-paint')"
-        found: float = self.run(f"return {entries}[0]?.startTime ?? 0")
-        return found
+        moment: float = self.run(f"return {entries}[0]?.startTime ?? 0")
+        return moment
 
     def screenshot(self, path: Path, *, height: int | None = None) -> None:
         """Write a picture of the page as PNG, the whole page unless a height in pixels is given."""
         size = self.run("const page = document.documentElement; return [page.clientWidth, page.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": size[0], "height": height or size[1], "scale": 1}
-        found = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        screenshot = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(found["data"]))
+        path.write_bytes(base64.b64decode(screenshot["data"]))
 
     def stop(self) -> None:
         """End the browser and its driver."""

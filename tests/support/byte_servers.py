@@ -36,13 +36,13 @@ class _Listening(ABC):
         """Keep all from connecting until the returned function is called; in place of `with`, before it."""
         self._listener.listen(0)
         crowd = [socket.socket() for _ in range(3)]
-        for one in crowd:
-            one.setblocking(False)
-            one.connect_ex(("127.0.0.1", self.port))
+        for connection in crowd:
+            connection.setblocking(False)
+            connection.connect_ex(("127.0.0.1", self.port))
 
         def end() -> None:
-            for one in crowd:
-                one.close()
+            for connection in crowd:
+                connection.close()
             self._thread.start()
 
         return end

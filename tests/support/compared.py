@@ -13,7 +13,7 @@ Shown = tuple[int, list[tuple[str, str, str]], list[str]]
 Compare = Callable[[str, Any], Shown]
 
 
-def shown(answer: Answer) -> Shown:
+def outcome_of(answer: Answer) -> Shown:
     details = answer.json().get("details") or {} if answer.status >= 400 else {}
     causes = [(cause["reason"], cause["field"], cause["message"]) for cause in details.get("causes") or ()]
     return answer.status, causes, answer.warnings
@@ -22,12 +22,12 @@ def shown(answer: Answer) -> Shown:
 def compare(ours: Api, theirs: Api) -> Compare:
     """Return a function that creates an object on both, without storing it, and requires equal answers."""
 
-    def asked(path: str, body: Any) -> Shown:
-        found, wanted = (shown(api.post(path, body, dryRun="All")) for api in (ours, theirs))
-        assert found == wanted, f"the sandbox: {found}\nkube-apiserver: {wanted}"
-        return found
+    def ask(path: str, body: Any) -> Shown:
+        mine, wanted = (outcome_of(api.post(path, body, dryRun="All")) for api in (ours, theirs))
+        assert mine == wanted, f"the sandbox: {mine}\nkube-apiserver: {wanted}"
+        return mine
 
-    return asked
+    return ask
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Pair:
 
     def done(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[Any, Any]:
         """Send a request that must succeed to both; return what they answer, the sandbox's first."""
-        found = [api.request(method, path, body, **more) for api in (self.ours, self.theirs)]
-        return found[0].expect(200, 201), found[1].expect(200, 201)
+        answers = [api.request(method, path, body, **more) for api in (self.ours, self.theirs)]
+        return answers[0].expect(200, 201), answers[1].expect(200, 201)
 
-    def asked(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, Any]]:
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, Any]]:
         """Send a request to both; require equal codes and failures, and return the sandbox's."""
-        found, wanted = (told(api.request(method, path, body, **more)) for api in (self.ours, self.theirs))
-        assert found == wanted, f"the sandbox: {found}\nkube-apiserver: {wanted}"
-        return found
+        ours, wanted = (told(api.request(method, path, body, **more)) for api in (self.ours, self.theirs))
+        assert ours == wanted, f"the sandbox: {ours}\nkube-apiserver: {wanted}"
+        return ours
 
 
 def told(answer: Answer) -> tuple[int, dict[str, Any]]:

@@ -85,11 +85,11 @@ class SandboxControlPlane:
     def audited_writes(self, namespace: str) -> list[AuditedWrite]:
         return sorted(
             (
-                AuditedWrite(one.time, one.resource, one.name, one.code, json.loads(one.body or "{}"))
-                for one in self._sandbox.audit
-                if one.namespace == namespace and one.resource in ("configmaps", "leases")
+                AuditedWrite(record.time, record.resource, record.name, record.code, json.loads(record.body or "{}"))
+                for record in self._sandbox.audit
+                if record.namespace == namespace and record.resource in ("configmaps", "leases")
             ),
-            key=lambda one: one.at,
+            key=lambda write: write.at,
         )
 
     def stop(self) -> None:
@@ -164,16 +164,16 @@ class KubeApiserver:
         return sorted(
             (
                 AuditedWrite(
-                    datetime.fromisoformat(one["requestReceivedTimestamp"]).timestamp(),
-                    one["objectRef"]["resource"],
-                    one["objectRef"].get("name", ""),
-                    one["responseStatus"]["code"],
-                    one.get("requestObject", {}),
+                    datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
+                    event["objectRef"]["resource"],
+                    event["objectRef"].get("name", ""),
+                    event["responseStatus"]["code"],
+                    event.get("requestObject", {}),
                 )
-                for one in self.audited()
-                if one["objectRef"].get("namespace") == namespace
+                for event in self.audited()
+                if event["objectRef"].get("namespace") == namespace
             ),
-            key=lambda one: one.at,
+            key=lambda write: write.at,
         )
 
     def compact(self) -> None:

@@ -27,8 +27,8 @@ def hold_lease(client: Client, name: str = "ctrlhost", *, holder: str = "another
 
 
 def lease(client: Client, name: str = "ctrlhost") -> dict[str, Any]:
-    found = client.find(API_VERSION, "Lease", name, "default")
-    spec: dict[str, Any] = found["spec"] if found else {}
+    obj = client.find(API_VERSION, "Lease", name, "default")
+    spec: dict[str, Any] = obj["spec"] if obj else {}
     return spec
 
 
@@ -74,15 +74,15 @@ def secret(name: str, **data: str) -> dict[str, Any]:
 
 def written(host: HostUnderTest, resource: str = "secrets") -> list[Any]:
     """Return the write requests for a resource that the server received."""
-    return [one for one in host.sandbox.audit if one.resource == resource]
+    return [record for record in host.sandbox.audit if record.resource == resource]
 
 
 def refused(host: HostUnderTest) -> dict[tuple[str, str], int]:
     """Return the numbers of refused writes by plugin and reason, from the metrics; without zeros."""
     text = host.host.inspection.exposition("")[0].decode()
-    found = {}
+    counts = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "ctrlhost_writes_refused_total" and sample.value:
-                found[sample.labels["plugin"], sample.labels["reason"]] = int(sample.value)
-    return found
+                counts[sample.labels["plugin"], sample.labels["reason"]] = int(sample.value)
+    return counts

@@ -34,8 +34,8 @@ class Operator:
 
     def reconcile(self, ctx: ctrlhost.Context, obj: ctrlhost.Object) -> None:
         try:
-            for one in self.wanted:
-                ctx.ensure(one, **self.options)
+            for child in self.wanted:
+                ctx.ensure(child, **self.options)
         except Exception as error:
             self.errors.append(error)
             raise

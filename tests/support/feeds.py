@@ -35,12 +35,12 @@ class SocketApi(Api):
     def __init__(self, path: Path) -> None:
         super().__init__("http://localhost")
         self.pool = urllib3.PoolManager(retries=False, timeout=20.0, maxsize=8)
-        made = partial(UnixConnectionPool, unix_socket=str(path))
-        self.pool.pool_classes_by_scheme = {"http": made}  # type: ignore[dict-item]
+        pool_class = partial(UnixConnectionPool, unix_socket=str(path))
+        self.pool.pool_classes_by_scheme = {"http": pool_class}  # type: ignore[dict-item]
 
     def listed(self, path: str, **query: Any) -> Any:
         """Return a list as soon as there is one."""
-        return eventually(lambda: (found := self.get(path, **query)).status == 200 and found).json()
+        return eventually(lambda: (answer := self.get(path, **query)).status == 200 and answer).json()
 
 
 class FeedRig:
@@ -75,7 +75,7 @@ class FeedRig:
 
     def engine(self, kind: str = "Pod") -> Any:
         """Return the engine of the only informer of a kind."""
-        (informer,) = (each for each in self.factory.informers() if each.kind == kind)
+        (informer,) = (entry for entry in self.factory.informers() if entry.kind == kind)
         (part,) = informer.parts
         return part.engine
 

@@ -39,30 +39,30 @@ class Published:
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return the CRDs."""
-        found = (one for one in self._objects(self.crds) if one.get("kind") == "CustomResourceDefinition")
-        return list({one["metadata"]["name"]: one for one in found}.values())
+        crds = (obj for obj in self._objects(self.crds) if obj.get("kind") == "CustomResourceDefinition")
+        return list({crd["metadata"]["name"]: crd for crd in crds}.values())
 
     def instances(self) -> list[dict[str, Any]]:
         """Return the objects of the CRDs' kinds in the examples, served versions or not."""
         kinds = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in self.definitions()}
         return [
-            one
-            for one in self._objects(self.examples)
-            if (str(one.get("apiVersion")).partition("/")[0], one.get("kind")) in kinds
+            obj
+            for obj in self._objects(self.examples)
+            if (str(obj.get("apiVersion")).partition("/")[0], obj.get("kind")) in kinds
         ]
 
     def _objects(self, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
         files = sorted({file for pattern in patterns for file in self.directory.glob(pattern)})
-        return [one for file in files for one in _documents(file.read_text(encoding="utf-8"))]
+        return [document for file in files for document in _documents(file.read_text(encoding="utf-8"))]
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
     """Return the objects of a file; templates, which are not valid YAML, have none."""
     try:
-        found = list(yaml.load_all(text, yaml.CSafeLoader))
+        documents = list(yaml.load_all(text, yaml.CSafeLoader))
     except (yaml.YAMLError, ValueError):
         return []
-    return [one for one in found if isinstance(one, dict)]
+    return [document for document in documents if isinstance(document, dict)]
 
 
 def published() -> list[Published]:
@@ -89,9 +89,9 @@ def downloaded(module: str, wanted: str) -> Path:
         )
     if answer.returncode:
         pytest.skip(f"cannot download {module}: {answer.stdout[-300:]}{answer.stderr[-300:]}")
-    found = json.loads(answer.stdout)
-    assert found["Sum"] == wanted, f"{module} has the sum {found['Sum']}, not {wanted}"
-    return Path(found["Dir"])
+    download = json.loads(answer.stdout)
+    assert download["Sum"] == wanted, f"{module} has the sum {download['Sum']}, not {wanted}"
+    return Path(download["Dir"])
 
 
 def gateway_api_crds(channel: str = "standard") -> list[dict[str, Any]]:

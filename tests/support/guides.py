@@ -45,16 +45,16 @@ class Step:
 
 def steps_of(guide: str) -> list[Step]:
     """Return the commands of a guide."""
-    found = []
+    steps = []
     for block in _BLOCK.finditer(guide):
         text, where = dedent(block["text"]), (block["left"] or "", block["checkout"] is not None)
         if block["kind"] == "sh":
-            found.append(Step(text, None, *where))
+            steps.append(Step(text, None, *where))
             continue
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            found.append(Step(command + "\n", output, *where))
-    return found
+            steps.append(Step(command + "\n", output, *where))
+    return steps
 
 
 def matches(output: str, expected: str) -> bool:
@@ -106,16 +106,16 @@ class Terminal:
         self._steps += 1
         script, output = (self._notes / f"{self._steps}.{kind}" for kind in ("sh", "out"))
         lines = commands.rstrip().splitlines()
-        found = _FOREGROUND.match(lines[-1])
-        stays = found is not None and lines[-1].endswith("&")
-        if found is not None and not stays:
+        match = _FOREGROUND.match(lines[-1])
+        stays = match is not None and lines[-1].endswith("&")
+        if match is not None and not stays:
             lines[-1] += " &"
         script.write_text("\n".join([*lines, ":\n"]))
         there = f"cd {folder} && " if folder else ""
         self._send(f"{there}. {script} > {output} 2>&1 < /dev/null{'; cd - > /dev/null' if folder else ''}")
-        if found is not None:
+        if match is not None:
             eventually(lambda: _UP.search(output.read_text()), LIMIT, lines[-1], pause=0.02)
-        if found is not None and not stays:
+        if match is not None and not stays:
             # Jobs of a bash without a terminal ignore SIGINT, but the host takes both signals alike.
             self._send("kill -TERM $!; wait $! || true")
         return output.read_text()
@@ -124,9 +124,9 @@ class Terminal:
         """Return the exit codes and commands that failed since the last call."""
         if not self._failures.exists():
             return []
-        found = self._failures.read_text().splitlines()
+        lines = self._failures.read_text().splitlines()
         self._failures.unlink()
-        return found
+        return lines
 
     def _send(self, line: str) -> None:
         assert self._bash.stdin is not None

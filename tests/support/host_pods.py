@@ -60,8 +60,8 @@ class HostPod(ToyPod):
     def _start_process(self) -> None:
         container = self._pod["spec"]["containers"][0]
         environment = self._mounted_environment(container)
-        arguments = [self._in_folder(one, container) for one in container["args"]]
-        process = _HostInPod(self.folder, [self._at_address(one) for one in arguments], environment)
+        arguments = [self._in_folder(argument, container) for argument in container["args"]]
+        process = _HostInPod(self.folder, [self._at_address(argument) for argument in arguments], environment)
         settings = {"pid": process.pid, "address": self.address, "environment": environment}
         (self.folder / "pod.json").write_text(json.dumps(settings))
         self._daemon = process
@@ -71,7 +71,7 @@ class HostPod(ToyPod):
     def _probe(self) -> bool:
         container = self._pod["spec"]["containers"][0]
         probe = container["readinessProbe"]["httpGet"]
-        (port,) = (one["containerPort"] for one in container["ports"] if one["name"] == probe["port"])
+        (port,) = (entry["containerPort"] for entry in container["ports"] if entry["name"] == probe["port"])
         try:
             with urllib.request.urlopen(f"http://{self.address}:{port}{probe['path']}", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -82,7 +82,7 @@ class HostPod(ToyPod):
         """Return the argument for this machine: pods have a network of their own, and here only an address."""
         if not argument.startswith("--set=host.listen") and "address=" not in argument:
             return argument
-        return _ADDRESS.sub(lambda found: f"={self.address}{found[1] or ''}", argument)
+        return _ADDRESS.sub(lambda match: f"={self.address}{match[1] or ''}", argument)
 
     def _in_folder(self, text: str, container: dict[str, Any]) -> str:
         """Replace the paths of mounted volumes in a text by those below the folder of the pod."""
@@ -92,25 +92,27 @@ class HostPod(ToyPod):
 
     def _mounted_environment(self, container: dict[str, Any]) -> dict[str, str]:
         """Make the volumes and a kubeconfig of the account, and return the environment."""
-        volumes = {one["name"]: one for one in self._pod["spec"].get("volumes", ())}
+        volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
         for mount in container.get("volumeMounts", ()):
             path = Path(f"{self.folder}{mount['mountPath']}")
             path.mkdir(parents=True, exist_ok=True)
             if source := volumes[mount["name"]].get("configMap"):
-                found = self._kubelet.client.get("v1", "ConfigMap", source["name"], self._kubelet.namespace)
-                for name, content in found["data"].items():
+                config_map = self._kubelet.client.get("v1", "ConfigMap", source["name"], self._kubelet.namespace)
+                for name, content in config_map["data"].items():
                     (path / name).write_text(content)
         kubeconfig = self.folder / "kubeconfig"
         self.folder.mkdir(parents=True, exist_ok=True)
         kubeconfig.write_text(yaml.safe_dump(self._kubeconfig()))
-        given = {one["name"]: self._in_folder(one["value"], container) for one in container.get("env", ())}
+        variables = {
+            variable["name"]: self._in_folder(variable["value"], container) for variable in container.get("env", ())
+        }
         return {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "HOME": str(self.folder),
             "HOSTNAME": self.name,
             "KUBECONFIG": str(kubeconfig),
-            **given,
+            **variables,
         }
 
     def _kubeconfig(self) -> Any:

@@ -84,27 +84,27 @@ class HostProcess:
 
     def _take_line(self, line: str) -> None:
         try:
-            found = json.loads(line)
+            fields = json.loads(line)
         except ValueError:
-            found = None
+            fields = None
         # A plugin may write anything to stderr.
-        self.lines.append(found if isinstance(found, dict) else {"msg": line, "level": "plain"})
+        self.lines.append(fields if isinstance(fields, dict) else {"msg": line, "level": "plain"})
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         with self._changed:
-            found = (
+            result = (
                 self._changed.wait_for(lambda: condition() or self.process.poll() is not None, LIMIT) and condition()
             )
-        assert found, f"no {what}; exit code {self.process.poll()}, log:\n{self.text}"
-        return found
+        assert result, f"no {what}; exit code {self.process.poll()}, log:\n{self.text}"
+        return result
 
     def line(self, *texts: str, after: int = 0) -> dict[str, Any]:
         """Wait for a log line after the first `after` ones whose message contains each of `texts`."""
-        found: dict[str, Any] = self.wait_for(
+        entry: dict[str, Any] = self.wait_for(
             lambda: next((line for line in self.lines[after:] if all(text in line["msg"] for text in texts)), None),
             f"a line with {texts!r}",
         )
-        return found
+        return entry
 
     @property
     def text(self) -> str:
@@ -140,11 +140,11 @@ class HostProcess:
     def eventually(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait for a condition that no log line announces."""
         deadline, pause = time.monotonic() + LIMIT, threading.Event()
-        while not (found := condition()):
+        while not (value := condition()):
             assert time.monotonic() < deadline, f"no {what}; log:\n{self.text}"
             assert self.process.poll() is None, f"no {what} before the exit; log:\n{self.text}"
             pause.wait(0.02)
-        return found
+        return value
 
     def wait_for_metric(self, least: float, name: str, /, **labels: str) -> None:
         """Wait until a metric is at least `least`."""

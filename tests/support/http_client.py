@@ -39,15 +39,20 @@ class Answer:
     def fails(self, code: int, reason: str | None = None, field: str = "", cause: str = "") -> dict[str, Any]:
         """Check a failure Status; one of its causes must have `field` and `cause`."""
         assert self.status == code, (self.status, self.body[:2000])
-        found: dict[str, Any] = self.json()
-        assert (found["kind"], found["apiVersion"], found["status"], found["code"]) == ("Status", "v1", "Failure", code)
+        status: dict[str, Any] = self.json()
+        assert (status["kind"], status["apiVersion"], status["status"], status["code"]) == (
+            "Status",
+            "v1",
+            "Failure",
+            code,
+        )
         if reason is not None:
-            assert found.get("reason", "") == reason, found
+            assert status.get("reason", "") == reason, status
         if field or cause:
-            causes = found.get("details", {}).get("causes", [])
+            causes = status.get("details", {}).get("causes", [])
             fitting = [c for c in causes if field in ("", c.get("field")) and cause in ("", c["reason"])]
-            assert fitting, found
-        return found
+            assert fitting, status
+        return status
 
     @property
     def warnings(self) -> list[str]:

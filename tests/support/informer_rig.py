@@ -52,7 +52,7 @@ class Rig:
 
     def held(self) -> dict[str, str]:
         """Return the versions in the cache by name."""
-        return {each.name: each.resource_version for each in self.pods.lister.list()}
+        return {pod.name: pod.resource_version for pod in self.pods.lister.list()}
 
     def holds(self, **pods: int) -> None:
         """Wait until the cache has exactly these pods."""
@@ -68,7 +68,7 @@ class Rig:
         return self.server.received(watch=True)
 
     def list_versions(self) -> list[str]:
-        return [each.query.get("resourceVersion", "") for each in self.lists]
+        return [request.query.get("resourceVersion", "") for request in self.lists]
 
     @property
     def status(self) -> Any:
@@ -83,13 +83,13 @@ def synced(factory: InformerFactory) -> None:
 
 def keys(queue: WorkQueue) -> list[Request]:
     """Empty a queue and return its keys, sorted."""
-    found = [queue.get(timeout=0) for _ in range(len(queue))]
-    queue.done_many(found)
-    return sorted(found)
+    requests = [queue.get(timeout=0) for _ in range(len(queue))]
+    queue.done_many(requests)
+    return sorted(requests)
 
 
 def in_namespace(namespace: str, name: str, version: int, **metadata: Any) -> dict[str, Any]:
     """Return a pod in a namespace."""
-    made = pod(name, version)
-    made["metadata"].update(namespace=namespace, **metadata)
-    return made
+    body = pod(name, version)
+    body["metadata"].update(namespace=namespace, **metadata)
+    return body

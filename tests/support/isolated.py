@@ -118,13 +118,13 @@ class IsolatedHost:
             line = self.process.line(f"plugin bad restarts: {restarts} of")
             before = self.process.lines.index(line)
         self.process.line("plugin bad running", after=before)
-        (child,) = (one.pid for one in self.children())
+        (child,) = (process.pid for process in self.children())
         return child
 
     def lines(self, *texts: str) -> list[int]:
         """Return the numbers of the log lines that contain each of these texts."""
-        found = enumerate(self.process.lines)
-        return [number for number, line in found if all(text in line["msg"] for text in texts)]
+        numbered = enumerate(self.process.lines)
+        return [number for number, line in numbered if all(text in line["msg"] for text in texts)]
 
     def do(self, what: str, child: int) -> str:
         """Ask the process of `bad` to do something; return the name of the ConfigMap that says so."""
@@ -145,9 +145,11 @@ class IsolatedHost:
         """Return how many lists and watches of a resource the API server had."""
         body: Any = self.client.transport.request("GET", "/metrics").body
         families = text_string_to_metric_families(bytes(body).decode())
-        samples = [one for family in families for one in family.samples if one.name == "apiserver_request_total"]
+        samples = [
+            sample for family in families for sample in family.samples if sample.name == "apiserver_request_total"
+        ]
         seen = {"LIST": 0.0, "WATCH": 0.0}
-        for one in samples:
-            if one.labels["resource"] == resource and one.labels["verb"] in seen:
-                seen[one.labels["verb"]] += one.value
+        for sample in samples:
+            if sample.labels["resource"] == resource and sample.labels["verb"] in seen:
+                seen[sample.labels["verb"]] += sample.value
         return seen

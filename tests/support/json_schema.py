@@ -28,26 +28,26 @@ def problems(value: Any, schema: dict[str, Any], root: dict[str, Any] | None = N
     if "$ref" in schema:
         return problems(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, path)
     if "anyOf" in schema:
-        tried = [problems(value, one, root, path) for one in schema["anyOf"]]
-        return [] if any(not found for found in tried) else tried[0]
+        tried = [problems(value, choice, root, path) for choice in schema["anyOf"]]
+        return [] if any(not texts for texts in tried) else tried[0]
     if "enum" in schema:
         return [] if value in schema["enum"] else [f"{path}: {value!r} is none of {schema['enum']}"]
     kinds = _TYPES[schema["type"]]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return [f"{path}: {value!r} is no {schema['type']}"]
-    found = []
+    texts = []
     if isinstance(value, dict):
         fields, others = schema.get("properties", {}), schema.get("additionalProperties")
-        found += [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
+        texts += [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
         for name, inner in value.items():
             if name in fields:
-                found += problems(inner, fields[name], root, f"{path}.{name}")
+                texts += problems(inner, fields[name], root, f"{path}.{name}")
             elif isinstance(others, dict):
-                found += problems(inner, others, root, f"{path}.{name}")
+                texts += problems(inner, others, root, f"{path}.{name}")
             else:
-                found.append(f"{path}.{name} is unknown")
+                texts.append(f"{path}.{name} is unknown")
     if isinstance(value, list) and "items" in schema:
-        found += [
-            one for at, inner in enumerate(value) for one in problems(inner, schema["items"], root, f"{path}[{at}]")
+        texts += [
+            text for at, inner in enumerate(value) for text in problems(inner, schema["items"], root, f"{path}[{at}]")
         ]
-    return found
+    return texts

@@ -35,17 +35,17 @@ SERVER = """
 
 def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
     """Return the manifests of a kind."""
-    return [one for one in manifests if one["kind"] == kind]
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
 
 
 def template(manifests: list[Manifest]) -> Manifest:
     """Return the template of the only Deployment."""
     (deployment,) = of_kind(manifests, "Deployment")
-    found: Manifest = deployment["spec"]["template"]
-    return found
+    pod: Manifest = deployment["spec"]["template"]
+    return pod
 
 
 def container(manifests: list[Manifest]) -> Manifest:
     """Return the container of the only Deployment."""
-    (found,) = template(manifests)["spec"]["containers"]
-    return dict(found)
+    (only,) = template(manifests)["spec"]["containers"]
+    return dict(only)

@@ -89,15 +89,17 @@ class Cache:
 
     def patches(self, subresource: str = "") -> list[dict[str, Any]]:
         """Return the bodies of the plugin's patches that the server has received, oldest first."""
-        return [json.loads(one.body) for one in self._received() if one.subresource == subresource]
+        return [json.loads(record.body) for record in self._received() if record.subresource == subresource]
 
     def codes(self, subresource: str = "") -> list[int]:
         """Return the answers to them."""
-        return [one.code for one in self._received() if one.subresource == subresource]
+        return [record.code for record in self._received() if record.subresource == subresource]
 
     def _received(self) -> list[AuditRecord]:
         return [
-            one
-            for one in self.host.sandbox.audit
-            if one.resource == "memcacheds" and one.verb == "patch" and one.user.startswith("system:serviceaccount:")
+            record
+            for record in self.host.sandbox.audit
+            if record.resource == "memcacheds"
+            and record.verb == "patch"
+            and record.user.startswith("system:serviceaccount:")
         ]

@@ -49,11 +49,11 @@ class Good:
 
 
 def state_of(host: HostUnderTest, name: str) -> str:
-    return next(one.state for one in host.host.plugins if one.name == name)
+    return next(plugin.state for plugin in host.host.plugins if plugin.name == name)
 
 
 def reason_of(host: HostUnderTest, name: str) -> str:
-    return next(one.reason for one in host.host.plugins if one.name == name)
+    return next(plugin.reason for plugin in host.host.plugins if plugin.name == name)
 
 
 def metric(host: HostUnderTest, name: str, /, **labels: str) -> float | None:

@@ -125,9 +125,9 @@ def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
 
 def changed(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     """Return a copy with other metadata."""
-    found = copy.deepcopy(obj)
-    found["metadata"].update(metadata)
-    return found
+    copied = copy.deepcopy(obj)
+    copied["metadata"].update(metadata)
+    return copied
 
 
 def core(ns: str, plural: str, name: str = "") -> str:

@@ -23,11 +23,11 @@ def operator(
     **options: Any,
 ) -> ctrlhost.Plugin[None]:
     """Return a plugin `memcached` that reconciles ConfigMaps with the label `mine`, and owns Deployments by default."""
-    made = ctrlhost.Plugin() if plugin is None else plugin
-    made.__name__ = PLUGIN
+    declared = ctrlhost.Plugin() if plugin is None else plugin
+    declared.__name__ = PLUGIN
     source = ctrlhost.For("v1/ConfigMap", label_selector="mine") if kind is None else kind
-    made.controller(source, name="memcached", owns=list(owns) or ["apps/v1/Deployment"], **options)(reconcile)
-    return made
+    declared.controller(source, name="memcached", owns=list(owns) or ["apps/v1/Deployment"], **options)(reconcile)
+    return declared
 
 
 def mine(name: str = "cache", namespace: str = "default", /, **data: str) -> dict[str, Any]:
@@ -91,16 +91,16 @@ class Requests:
 
 def stored(host: Any, name: str = "cache", kind: tuple[str, str] = ("apps/v1", "Deployment")) -> dict[str, Any]:
     """Return a stored object."""
-    found: dict[str, Any] = host.client.get(*kind, name, "default")
-    return found
+    obj: dict[str, Any] = host.client.get(*kind, name, "default")
+    return obj
 
 
 def reasons(host: Any, *only: str) -> list[tuple[str, str, int]]:
     """Return reason, note and number of the host's events about the reconciled objects, oldest first."""
     return [
-        (one["reason"], one.get("note", ""), (one.get("series") or {}).get("count", 1))
-        for one in host.events()
-        if one["reportingController"] == f"ctrlhost-{PLUGIN}" and (not only or one["reason"] in only)
+        (event["reason"], event.get("note", ""), (event.get("series") or {}).get("count", 1))
+        for event in host.events()
+        if event["reportingController"] == f"ctrlhost-{PLUGIN}" and (not only or event["reason"] in only)
     ]
 
 
@@ -114,5 +114,5 @@ def run_again(host: Any, *names: str, namespace: str = "default") -> None:
 
 def errors(host: Any) -> int:
     """Return the number of failed runs."""
-    found: int = host.controllers[f"{PLUGIN}/memcached"].status().errors
-    return found
+    count: int = host.controllers[f"{PLUGIN}/memcached"].status().errors
+    return count

@@ -106,10 +106,14 @@ class PagesRig:
         for group in range(min(self.controllers, 4)):
             for kind in ("plain", "failing", "terminal", "slow", "later", "writing"):
                 self.create(f"{kind}-{group}-{LONG}" if group % 2 else f"{kind}-{group}", group)
-        watched = [one for name, one in self.host.controllers.items() if name.startswith("shown/")]
-        busy = [one for number, one in enumerate(watched) if number % GROUPS < 4]
-        eventually(lambda: all(one.history.retrying for one in busy), 60, "a failure of each controller")
-        eventually(lambda: all(one.queue.page("processing", 0).total for one in busy), 60, "a run of each controller")
+        watched = [controller for name, controller in self.host.controllers.items() if name.startswith("shown/")]
+        busy = [controller for number, controller in enumerate(watched) if number % GROUPS < 4]
+        eventually(lambda: all(controller.history.retrying for controller in busy), 60, "a failure of each controller")
+        eventually(
+            lambda: all(controller.queue.page("processing", 0).total for controller in busy),
+            60,
+            "a run of each controller",
+        )
 
     def pages(self) -> dict[str, str]:
         """Return the addresses of one page of each kind, by name."""

@@ -19,16 +19,20 @@ class Found:
 
 def processes() -> list[Found]:
     """Return all processes that can be seen."""
-    return [found for one in Path("/proc").iterdir() if one.name.isdigit() and (found := _look(one)) is not None]
+    return [
+        process
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdigit() and (process := _look(folder)) is not None
+    ]
 
 
 def children_of(parent: int) -> list[Found]:
-    return [one for one in processes() if one.parent == parent]
+    return [process for process in processes() if process.parent == parent]
 
 
 def of_groups(groups: set[int]) -> list[Found]:
     """Return what is left of process groups, whoever is its parent."""
-    return [one for one in processes() if one.group in groups]
+    return [process for process in processes() if process.group in groups]
 
 
 def rss_of(pid: int) -> int:

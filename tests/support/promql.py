@@ -32,21 +32,21 @@ def rules() -> list[dict[str, Any]]:
 
 def dashboard() -> dict[str, Any]:
     """Return the dashboard."""
-    found: dict[str, Any] = json.loads(DASHBOARD.read_text())
-    return found
+    document: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return document
 
 
 def of_dashboard() -> list[str]:
     """Return the expressions of all panels and variables, with values for Grafana's variables."""
     board = dashboard()
-    found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    expressions = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["definition"]).groups()
-            found.append(f"count by ({label}) ({selector})")
+            expressions.append(f"count by ({label}) ({selector})")
     for name, value in VARIABLES.items():
-        found = [one.replace(name, value) for one in found]
-    return found
+        expressions = [expression.replace(name, value) for expression in expressions]
+    return expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def used_by(expression: str) -> Used:
     selectors, labels = [], set[str]()
     for node in _nodes(promql_parser.parse(expression)):
         if isinstance(node, promql_parser.VectorSelector):
-            matchers = [(one.name, _operator(one), one.value) for one in node.matchers.matchers]
+            matchers = [(matcher.name, _operator(matcher), matcher.value) for matcher in node.matchers.matchers]
             selectors.append((str(node.name), matchers))
         elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
             labels.update(node.modifier.labels)
@@ -74,7 +74,7 @@ def used_by(expression: str) -> Used:
 def missing(expression: str, series: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
     """Return what of an expression does not exist in these series, whose labels are given by name."""
     used = used_by(expression)
-    found, known = [], set(TARGET)
+    problems, known = [], set(TARGET)
     for name, matchers in used.selectors:
         if name == "up":
             # Prometheus' own.
@@ -82,16 +82,16 @@ def missing(expression: str, series: Mapping[str, Sequence[Mapping[str, str]]]) 
         candidates = [TARGET | dict(labels) for labels in series.get(name, ())]
         known.update(label for labels in candidates for label in labels)
         if not candidates:
-            found.append(f"no metric {name}")
+            problems.append(f"no metric {name}")
         elif not any(all(_matches(labels, matcher) for matcher in matchers) for labels in candidates):
-            found.append(f"no series {name}{matchers}")
-    return found + [f"no label {label}" for label in sorted(used.labels - known)]
+            problems.append(f"no series {name}{matchers}")
+    return problems + [f"no label {label}" for label in sorted(used.labels - known)]
 
 
 def _nodes(node: Any) -> Iterator[Any]:
-    found: list[Any] = []
-    promql_parser.walk(node, pre_visit=lambda one: found.append(one))
-    return iter(found)
+    nodes: list[Any] = []
+    promql_parser.walk(node, pre_visit=lambda child: nodes.append(child))
+    return iter(nodes)
 
 
 def _operator(matcher: Any) -> str:

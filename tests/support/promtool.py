@@ -22,11 +22,11 @@ def program(name: str) -> str:
     pytest.skip(f"{name} is missing: run `make real-tools`, or set PROMTOOL to a promtool beside it")
 
 
-def promtool(*arguments: str | Path, given: str | None = None) -> tuple[int, str]:
+def promtool(*arguments: str | Path, text: str | None = None) -> tuple[int, str]:
     """Run promtool with `given` as its input; return its exit code and what it said."""
     done = subprocess.run(
         [program("promtool"), *map(str, arguments)],
-        input=given,
+        input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

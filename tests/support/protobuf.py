@@ -54,12 +54,12 @@ def pod_list(version: int | str, *pods: bytes, continue_: str = "", remaining: i
     about: list[tuple[int, Any]] = [(1, ""), (2, str(version)), (3, continue_)]
     if remaining is not None:
         about.append((4, remaining))
-    return envelope("v1", "PodList", message((1, message(*about)), *((2, each) for each in pods)))
+    return envelope("v1", "PodList", message((1, message(*about)), *((2, item) for item in pods)))
 
 
 def metadata_list(version: int | str, *objects: bytes) -> bytes:
     """Return a `PartialObjectMetadataList` of objects that `metadata` made."""
-    items = ((2, message((1, each))) for each in objects)
+    items = ((2, message((1, obj))) for obj in objects)
     return envelope("meta.k8s.io/v1", "PartialObjectMetadataList", message((1, message((2, str(version)))), *items))
 
 

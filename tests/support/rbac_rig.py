@@ -27,14 +27,14 @@ def api_of(kubeconfig: Path) -> Api:
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> dict[str, Any]:
     """Return a rule; spaces separate the values of an argument, and `core` is the core group."""
-    made = {
+    fields = {
         "verbs": verbs.split(),
         "apiGroups": ["" if group == "core" else group for group in groups.split()],
         "resources": resources.split(),
         "resourceNames": names.split(),
         "nonResourceURLs": urls.split(),
     }
-    return {key: value for key, value in made.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def user(name: str) -> dict[str, str]:
@@ -72,8 +72,8 @@ def may(api: Api, verb: str, resource: str, namespace: str = "", who: str = "", 
     plural, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "resource": plural, "subresource": subresource, "namespace": namespace, **more}
     headers = {"Impersonate-User": who} if who else None
-    found = api.post(
+    answer = api.post(
         f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}}, headers=headers
     )
-    allowed: bool = found.expect(201)["status"]["allowed"]
+    allowed: bool = answer.expect(201)["status"]["allowed"]
     return allowed

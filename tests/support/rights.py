@@ -22,11 +22,12 @@ def account_rule(namespace: str) -> dict[str, Any]:
 def forbidden(audited: list[dict[str, Any]]) -> list[str]:
     """Return the requests that were not allowed."""
     refused = [
-        one
-        for one in audited
-        if one["annotations"]["authorization.k8s.io/decision"] != "allow" or one["responseStatus"].get("code") == 403
+        event
+        for event in audited
+        if event["annotations"]["authorization.k8s.io/decision"] != "allow"
+        or event["responseStatus"].get("code") == 403
     ]
-    return sorted({f"{one['user']['username']}: {one['verb']} {one['requestURI']}" for one in refused})
+    return sorted({f"{event['user']['username']}: {event['verb']} {event['requestURI']}" for event in refused})
 
 
 @dataclass(frozen=True, order=True)
@@ -65,23 +66,27 @@ class Right:
 def granted(manifests: Iterable[Mapping[str, Any]], cluster_roles: Iterable[Mapping[str, Any]] = ()) -> set[Right]:
     """Return the rights that the bindings among `manifests` grant; `cluster_roles` exist already."""
     manifests = list(manifests)
-    roles = {_identity(one): one for one in (*manifests, *cluster_roles) if one["kind"] in ("Role", "ClusterRole")}
-    found = set()
+    roles = {
+        _identity(manifest): manifest
+        for manifest in (*manifests, *cluster_roles)
+        if manifest["kind"] in ("Role", "ClusterRole")
+    }
+    names = set()
     for binding in manifests:
         if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
             continue
         namespace, reference = binding["metadata"].get("namespace", ""), binding["roleRef"]
         scope = namespace if reference["kind"] == "Role" else ""
         for rule in roles[reference["kind"], scope, reference["name"]]["rules"]:
-            found |= {
+            names |= {
                 Right(namespace, group, resource, verb, name)
                 for group in rule.get("apiGroups", ())
                 for resource in rule.get("resources", ())
                 for verb in rule["verbs"]
                 for name in rule.get("resourceNames") or ("",)
             }
-    return found
+    return names
 
 
-def _identity(one: Mapping[str, Any]) -> tuple[str, str, str]:
-    return one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]
+def _identity(manifest: Mapping[str, Any]) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]

@@ -65,10 +65,10 @@ def named(obj: Any) -> str:
 
 def queued(queue: WorkQueue) -> list[tuple[str, str, int]]:
     """Empty a queue and return name, namespace and priority of each item, in order."""
-    found = []
+    requests = []
     while len(queue):
         request, priority = queue.get_with_priority(timeout=0)
         assert isinstance(request, Request)
-        found.append((request.name, request.namespace, priority))
+        requests.append((request.name, request.namespace, priority))
         queue.done(request)
-    return found
+    return requests

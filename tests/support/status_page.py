@@ -49,11 +49,11 @@ class _Parser(HTMLParser):
         self._open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        made = Element(tag, dict(attrs))
-        assert len(made.attributes) == len(attrs), (tag, attrs)
-        self._open[-1].children.append(made)
+        element = Element(tag, dict(attrs))
+        assert len(element.attributes) == len(attrs), (tag, attrs)
+        self._open[-1].children.append(element)
         if tag not in _VOID or self._open[-1].name == "svg":
-            self._open.append(made)
+            self._open.append(element)
 
     def handle_startendtag(self, tag: str, attrs: Any) -> None:
         self._open[-1].children.append(Element(tag, dict(attrs)))
@@ -88,8 +88,8 @@ class Page:
         self.body = body
         self.source = (gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body).decode()
         self.root = parse(self.source)
-        ids = [one.attributes["id"] for one in self.root.all() if "id" in one.attributes]
-        assert len(ids) == len(set(ids)), sorted(one for one in ids if ids.count(one) > 1)
+        ids = [element.attributes["id"] for element in self.root.all() if "id" in element.attributes]
+        assert len(ids) == len(set(ids)), sorted(identifier for identifier in ids if ids.count(identifier) > 1)
 
     @property
     def text(self) -> str:
@@ -98,32 +98,32 @@ class Page:
     @property
     def links(self) -> list[str]:
         """The addresses of all links, those within the page too."""
-        return [one.attributes["href"] or "" for one in self.root.all("a")]
+        return [link.attributes["href"] or "" for link in self.root.all("a")]
 
     def section(self, name: str) -> list[Element]:
         """Return the rows of a section."""
-        (box,) = (one for one in self.root.all() if one.attributes.get("data-rows") == name)
+        (box,) = (element for element in self.root.all() if element.attributes.get("data-rows") == name)
         return [child for child in box.children if isinstance(child, Element)]
 
     def rows(self, name: str) -> list[dict[str, str]]:
         """Return the rows of a table as texts by the names of their columns; empty if it says that there are none."""
         table = next(
-            one
-            for one in self.root.all("table")
-            if any(body.attributes["data-rows"] == name for body in one.all("tbody"))
+            element
+            for element in self.root.all("table")
+            if any(body.attributes["data-rows"] == name for body in element.all("tbody"))
         )
-        heads = [one.text for one in table.all("th") if one.attributes.get("scope") == "col"]
-        found = []
+        heads = [cell.text for cell in table.all("th") if cell.attributes.get("scope") == "col"]
+        rows = []
         for row in self.section(name):
-            cells = [one for one in row.children if isinstance(one, Element)]
+            cells = [child for child in row.children if isinstance(child, Element)]
             if len(cells) == len(heads):
-                found.append(dict(zip(heads, (one.text for one in cells), strict=True)))
-        return found
+                rows.append(dict(zip(heads, (cell.text for cell in cells), strict=True)))
+        return rows
 
     def row(self, name: str, first: str) -> dict[str, str]:
         """Return the row of a table whose first cell has this text."""
-        (found,) = (row for row in self.rows(name) if next(iter(row.values())) == first)
-        return found
+        (row,) = (row for row in self.rows(name) if next(iter(row.values())) == first)
+        return row
 
 
 def address_of(host: Any) -> str:
@@ -133,9 +133,9 @@ def address_of(host: Any) -> str:
 
 def page_at(host: Any, path: str = "/", **headers: str) -> Page:
     """Return the page at a path of a host under test, or of a host process."""
-    asked = urllib.request.Request(address_of(host) + path, headers={"Accept": "text/html", **headers})
+    request = urllib.request.Request(address_of(host) + path, headers={"Accept": "text/html", **headers})
     try:
-        with urllib.request.urlopen(asked, timeout=LIMIT) as answer:
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
             return Page(answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -144,9 +144,9 @@ def page_at(host: Any, path: str = "/", **headers: str) -> Page:
 
 def get(host: Any, path: str, **headers: str) -> tuple[int, Any, bytes]:
     """Return status, headers and body of an answer."""
-    asked = urllib.request.Request(address_of(host) + path, headers=headers)
+    request = urllib.request.Request(address_of(host) + path, headers=headers)
     try:
-        with urllib.request.urlopen(asked, timeout=LIMIT) as answer:
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
             return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
         with error:

@@ -223,7 +223,7 @@ class StubApiServer:
     @property
     def open_connections(self) -> int:
         """The number of connections that neither side has closed."""
-        return sum(each.fileno() != -1 for each in self._connections)
+        return sum(connection.fileno() != -1 for connection in self._connections)
 
     def connected(self, connection: socket.socket) -> None:
         self._connections.append(connection)
@@ -236,8 +236,8 @@ class StubApiServer:
     def on(self, method: str, path: str, *answers: Answer | Iterable[Answer]) -> None:
         """Add answers for a method and path; the last one is repeated."""
         flat: list[Answer] = []
-        for each in answers:
-            flat.extend([each] if isinstance(each, Answer) else each)
+        for answer in answers:
+            flat.extend([answer] if isinstance(answer, Answer) else answer)
         with self._lock:
             self._answers[method, path] = flat
 
@@ -245,16 +245,18 @@ class StubApiServer:
         with self._lock:
             self.requests.append(request)
             # The path on the wire takes precedence over the decoded one.
-            found = self._answers.get((request.method, raw_path)) or self._answers.get((request.method, request.path))
-            if not found:
+            answers = self._answers.get((request.method, raw_path)) or self._answers.get((request.method, request.path))
+            if not answers:
                 return Failure(404, "NotFound", f"no scripted answer for {request.method} {request.path}")
-            return found.pop(0) if len(found) > 1 else found[0]
+            return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def received(self, *, watch: bool | None = None) -> list[ReceivedRequest]:
         """Return the requests so far, optionally only watches or only others."""
         with self._lock:
             return [
-                each for each in self.requests if watch is None or (each.query.get("watch") in ("1", "true")) == watch
+                request
+                for request in self.requests
+                if watch is None or (request.query.get("watch") in ("1", "true")) == watch
             ]
 
 

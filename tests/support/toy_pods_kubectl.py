@@ -54,13 +54,15 @@ def _folder(options: Any) -> Path:
     command = [BINARY, "kubectl", "get", "pods", "--namespace", options.namespace, "--output=json"]
     pods = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["items"]
     for pod in pods:
-        found = pod["metadata"]["name"]
+        pod_name = pod["metadata"]["name"]
         if "deletionTimestamp" in pod["metadata"]:
             continue
-        ready = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}.get("Ready") == "True"
-        of_deployment = re.fullmatch(rf"{re.escape(name)}-[a-z0-9]+-[a-z0-9]+", found)
-        if found == name or (kind.startswith("deploy") and of_deployment and ready):
-            return Path(os.environ["TOY_PODS"]) / found
+        ready = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())}.get(
+            "Ready"
+        ) == "True"
+        of_deployment = re.fullmatch(rf"{re.escape(name)}-[a-z0-9]+-[a-z0-9]+", pod_name)
+        if pod_name == name or (kind.startswith("deploy") and of_deployment and ready):
+            return Path(os.environ["TOY_PODS"]) / pod_name
     raise SystemExit(f"error: no running pod of {options.target} in namespace {options.namespace}")
 
 

@@ -12,10 +12,10 @@ from ctrlhost import ApiError, Client
 def eventually(condition: Callable[[], Any], timeout: float = 30.0, what: str = "", pause: float = 0.001) -> Any:
     """Wait until the condition is true and return its value; `what` describes it in the failure."""
     deadline = time.monotonic() + timeout
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {timeout:g} s: {what or condition}"
         time.sleep(pause)
-    return found
+    return value
 
 
 def create_eventually(client: Client, obj: dict[str, Any]) -> None:
@@ -33,14 +33,14 @@ def create_eventually(client: Client, obj: dict[str, Any]) -> None:
 
 def eventually_equal(look: Callable[[], Any], wanted: Any, timeout: float = 60.0) -> None:
     """Wait until `look` returns the wanted value; fail with its last value."""
-    found: list[Any] = []
+    values: list[Any] = []
 
     def equal() -> bool:
-        found[:] = [look()]
-        return bool(found[0] == wanted)
+        values[:] = [look()]
+        return bool(values[0] == wanted)
 
     try:
         eventually(equal, timeout, pause=0.02)
     except AssertionError:
-        assert found[0] == wanted, f"not equal after {timeout:g} s"
+        assert values[0] == wanted, f"not equal after {timeout:g} s"
         raise

@@ -78,12 +78,12 @@ def _requirements(of: Distribution) -> Iterator[str]:
             yield requirement.name
 
 
-def _installed(found: Distribution) -> Iterator[tuple[str, bytes]]:
+def _installed(package: Distribution) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an installed distribution as they are in a wheel."""
     scripts = Path(sysconfig.get_path("scripts")).resolve()
-    data = f"{_stem(found)}.data/scripts"
-    for file in found.files or ():
-        path = Path(str(found.locate_file(file)))
+    data = f"{_stem(package)}.data/scripts"
+    for file in package.files or ():
+        path = Path(str(package.locate_file(file)))
         if path.suffix == ".pyc" or file.name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json"):
             continue
         if path.parent.resolve() == scripts:
@@ -100,18 +100,18 @@ def _in_tree(name: str) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path.relative_to(folder.parent).as_posix(), path.read_bytes()
-    found = distribution(name)
+    package = distribution(name)
     for name in ("METADATA", "WHEEL", "entry_points.txt"):
-        yield f"{_stem(found)}.dist-info/{name}", (found.read_text(name) or "").encode()
+        yield f"{_stem(package)}.dist-info/{name}", (package.read_text(name) or "").encode()
 
 
-def _stem(found: Distribution) -> str:
-    return f"{canonicalize_name(found.name).replace('-', '_')}-{found.version}"
+def _stem(package: Distribution) -> str:
+    return f"{canonicalize_name(package.name).replace('-', '_')}-{package.version}"
 
 
-def _write(into: Path, found: Distribution, files: Iterable[tuple[str, bytes]]) -> None:
+def _write(into: Path, package: Distribution, files: Iterable[tuple[str, bytes]]) -> None:
     # These wheels fit this machine, whatever the tag says.
-    stem, record = _stem(found), []
+    stem, record = _stem(package), []
     with zipfile.ZipFile(into / f"{stem}-py3-none-any.whl", "w") as wheel:
         for name, content in files:
             # pip looks for the folder that is named as the file is.

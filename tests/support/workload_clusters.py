@@ -20,14 +20,14 @@ def cluster(controllers: Iterable[str] = EVERYTHING) -> Sandbox:
     return Sandbox(options=options, controllers=controllers)
 
 
-def ready(found: dict[str, Any]) -> bool:
-    conditions = {item["type"]: item["status"] for item in found["status"].get("conditions", [])}
+def ready(pod: dict[str, Any]) -> bool:
+    conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions", [])}
     return conditions.get("Ready") == "True"
 
 
 def pods(api: Api, ns: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = api.get(core(ns, "pods")).expect(200)["items"]
-    return found
+    items: list[dict[str, Any]] = api.get(core(ns, "pods")).expect(200)["items"]
+    return items
 
 
 def by_name(api: Api, ns: str) -> dict[str, dict[str, Any]]:
@@ -35,11 +35,11 @@ def by_name(api: Api, ns: str) -> dict[str, dict[str, Any]]:
 
 
 def status(api: Api, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = api.get(path).expect(200).get("status", {})
-    return found
+    state: dict[str, Any] = api.get(path).expect(200).get("status", {})
+    return state
 
 
 def reasons(api: Api, ns: str, kind: str) -> list[str]:
     """Return the reasons of the events about objects of a kind."""
     items = api.get(core(ns, "events")).expect(200)["items"]
-    return [one["reason"] for one in items if one["involvedObject"]["kind"] == kind]
+    return [item["reason"] for item in items if item["involvedObject"]["kind"] == kind]

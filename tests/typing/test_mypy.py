@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.behaviour("authoring/AU35")
 def test_declarations_need_no_annotation_and_have_the_right_types() -> None:
     """`assert_type` and the unused-ignore check of --strict fail where a type is another one, or a mistake passes."""
-    files = sorted(str(one) for one in Path(__file__).parent.glob("*.py") if not one.name.startswith("test_"))
+    files = sorted(str(path) for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_"))
     command = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", *files]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
-    assert found.returncode == 0, found.stdout + found.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -98,7 +98,7 @@ def reconcile(ctx: ctrlhost.Context[Thing, None], thing: Thing) -> None:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def models(tmp_path: Path) -> Path:
     """Return a folder with the models of a CRD, and a module that uses them."""
     (tmp_path / "crd.yaml").write_text(yaml.safe_dump(CRD))
     command = [sys.executable, "-m", "ctrlhost", "models", str(tmp_path / "crd.yaml")]
@@ -110,12 +110,12 @@ def made(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.behaviour("authoring/AU34")
-def test_generated_models_pass_the_strictest_checks_of_both_type_checkers(made: Path) -> None:
-    pyright(made)
+def test_generated_models_pass_the_strictest_checks_of_both_type_checkers(models: Path) -> None:
+    pyright(models)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "made.py", "user.py"]
-    environment = {"MYPYPATH": str(ROOT), "PATH": "", "MYPY_CACHE_DIR": str(made / "cache")}
-    found = subprocess.run(command, cwd=made, env=environment, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
+    environment = {"MYPYPATH": str(ROOT), "PATH": "", "MYPY_CACHE_DIR": str(models / "cache")}
+    result = subprocess.run(command, cwd=models, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.slow
@@ -137,6 +137,6 @@ def pyright(folder: Path) -> None:
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "basedpyright", "--project", str(folder), "--pythonpath", sys.executable]
-    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=110)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "0 errors, 0 warnings" in found.stdout
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=110)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 errors, 0 warnings" in result.stdout

@@ -88,8 +88,8 @@ def models(mc: Memcached, bare: Bare) -> None:
         assert_type(mc.status.conditions, list[Condition])
         assert_type(mc.status.condition("Ready"), Condition | None)
         mc.status.readyReplicas = 1  # type: ignore[misc]
-    made = Memcached(metadata=ObjectMeta(name="a"), spec=Spec(size=3, mode=None))
-    assert_type(made.spec, Spec)
+    memcached = Memcached(metadata=ObjectMeta(name="a"), spec=Spec(size=3, mode=None))
+    assert_type(memcached.spec, Spec)
     mc.spec.sice  # type: ignore[attr-defined]  # noqa: B018
     mc.metadata.nome  # type: ignore[attr-defined]  # noqa: B018
     mc.kind = "Other"  # type: ignore[misc]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.admission_rig import GROUP, Servers, rules, shown
+from tests.support.admission_rig import GROUP, Servers, rules, verdict_of
 
 MATCH = {"resourceRules": [rules("configmaps")]}
 GOOD = {"matchConstraints": MATCH, "validations": [{"expression": "true"}]}
@@ -141,7 +141,7 @@ BINDINGS: dict[str, dict[str, Any]] = {
 def compare(servers: Servers, kind: str, spec: dict[str, Any]) -> None:
     body = {"metadata": {"name": "p"}, "spec": spec}
     ours, theirs = (api.post(f"{GROUP}/{kind}", body, dryRun="All") for api in (servers.ours, servers.theirs))
-    assert shown(ours)[:1] + tuple(shown(ours)[3:]) == shown(theirs)[:1] + tuple(shown(theirs)[3:])
+    assert verdict_of(ours)[:1] + tuple(verdict_of(ours)[3:]) == verdict_of(theirs)[:1] + tuple(verdict_of(theirs)[3:])
     if ours.status < 300:
         assert ours.json()["spec"] == theirs.json()["spec"]
 

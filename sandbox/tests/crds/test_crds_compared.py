@@ -28,7 +28,7 @@ def condition(api: Api, url: str, name: str) -> dict[str, Any]:
 def test_the_approval_of_a_protected_group(pair: Pair, group: str) -> None:
     body = crd_body(f"{group.partition('.')[0]}.x.k8s.io")
     url = f"{CRDS}/{body['metadata']['name']}"
-    assert pair.asked("POST", CRDS, body)[0] == 422
+    assert pair.ask("POST", CRDS, body)[0] == 422
     for value, reason, status in (
         (URL, "ApprovedAnnotation", "True"),
         ("unapproved, an experiment", "UnapprovedAnnotation", "False"),
@@ -46,7 +46,7 @@ def test_the_approval_of_a_protected_group(pair: Pair, group: str) -> None:
         assert (ours["reason"], ours["status"]) == (reason, status)
     for value in ("yes", "", None):
         change = {"metadata": {"annotations": {APPROVAL: value}}}
-        assert pair.asked("PATCH", url, change, content_type=MERGE)[0] == 422
+        assert pair.ask("PATCH", url, change, content_type=MERGE)[0] == 422
     for api in (pair.ours, pair.theirs):
         api.delete(url).expect(200)
 
@@ -73,10 +73,10 @@ def test_stored_versions_of_a_status_are_not_checked(pair: Pair, group: str, sto
     objects = pair.done("PATCH", f"{crd.url}/status", status, content_type=MERGE)
     assert objects[0]["status"]["storedVersions"] == objects[1]["status"]["storedVersions"] == (stored or ["v1"])
     # The next write of the rest is checked.
-    code, _ = pair.asked("PATCH", crd.url, {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
+    code, _ = pair.ask("PATCH", crd.url, {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
     assert code == (422 if "v9" in stored else 200)
     names = {"status": {"acceptedNames": {"plural": "A_b", "kind": "k_"}}}
-    assert pair.asked("PATCH", f"{crd.url}/status", names, content_type=MERGE)[0] == 422
+    assert pair.ask("PATCH", f"{crd.url}/status", names, content_type=MERGE)[0] == 422
 
 
 @pytest.mark.behaviour("findings3/NB16")
@@ -88,9 +88,9 @@ def test_a_stored_version_that_is_removed_too_early(pair: Pair, group: str) -> N
     versions[0]["storage"], versions[1]["storage"] = False, True
     pair.done("PATCH", crd.url, {"spec": {"versions": versions}}, content_type=MERGE)
     removed = {"spec": {"versions": versions[1:]}}
-    assert pair.asked("PATCH", crd.url, removed, content_type=MERGE)[0] == 422
+    assert pair.ask("PATCH", crd.url, removed, content_type=MERGE)[0] == 422
     pair.done("PATCH", f"{crd.url}/status", {"status": {"storedVersions": ["v2"]}}, content_type=MERGE)
-    assert pair.asked("PATCH", crd.url, removed, content_type=MERGE)[0] == 200
+    assert pair.ask("PATCH", crd.url, removed, content_type=MERGE)[0] == 200
 
 
 @pytest.mark.behaviour("findings3/NB16")
@@ -106,13 +106,13 @@ def test_creations_while_a_crd_terminates(pair: Pair, pair_crd: Callable[..., Cr
             return api.post(crd.path(pair.namespace), crd.obj("x"), dryRun="All").status == 403
 
         eventually(is_refused)
-    assert pair.asked("POST", crd.path(pair.namespace), crd.obj("x"))[0] == 403
+    assert pair.ask("POST", crd.path(pair.namespace), crd.obj("x"))[0] == 403
     applied: dict[str, Any] = {"content_type": APPLY, "fieldManager": "me"}
     for more in ({"dryRun": "All"}, {}):
-        assert pair.asked("PATCH", crd.path(pair.namespace, "x"), crd.obj("x"), **applied, **more)[0] == 403
+        assert pair.ask("PATCH", crd.path(pair.namespace, "x"), crd.obj("x"), **applied, **more)[0] == 403
     path = crd.path(pair.namespace, "held")
-    assert pair.asked("PATCH", path, crd.obj("held", size=1), **applied)[0] == 200
-    assert pair.asked("PATCH", path, {"spec": {"size": 2}}, content_type=MERGE)[0] == 200
+    assert pair.ask("PATCH", path, crd.obj("held", size=1), **applied)[0] == 200
+    assert pair.ask("PATCH", path, {"spec": {"size": 2}}, content_type=MERGE)[0] == 200
     for api in (pair.ours, pair.theirs):
         api.patch(path, {"metadata": {"finalizers": None}}).expect(200)
 
@@ -153,12 +153,12 @@ def test_a_terminating_crd_without_objects_takes_new_ones(pair: Pair, group: str
 def test_times(pair: Pair, time: str, code: int) -> None:
     path = f"/api/v1/namespaces/{pair.namespace}"
     event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": pair.namespace}, "firstTimestamp": time}
-    assert pair.asked("POST", f"{path}/events", event, dryRun="All")[0] == code
+    assert pair.ask("POST", f"{path}/events", event, dryRun="All")[0] == code
     created = {"metadata": {"name": "c", "creationTimestamp": time}}
-    assert pair.asked("POST", f"{path}/configmaps", created, dryRun="All")[0] == code
+    assert pair.ask("POST", f"{path}/configmaps", created, dryRun="All")[0] == code
     lease = {"metadata": {"name": "l"}, "spec": {"renewTime": time}}
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{pair.namespace}/leases"
-    assert pair.asked("POST", leases, lease, dryRun="All")[0] == 400
+    assert pair.ask("POST", leases, lease, dryRun="All")[0] == 400
 
 
 @pytest.mark.behaviour("findings3/NB15")
@@ -172,13 +172,13 @@ def test_the_uid_of_a_former_object(pair: Pair, pair_crd: Callable[..., Crd], cu
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     applied: dict[str, Any] = {"content_type": APPLY, "fieldManager": "me"}
     former = {**body, "metadata": {"name": "x", "uid": "00000000-0000-0000-0000-000000000000"}}
-    assert pair.asked("PATCH", path, former, **applied)[0] == 409
+    assert pair.ask("PATCH", path, former, **applied)[0] == 409
     pair.done("PATCH", path, body, **applied)
     for more in ({}, {"force": "true"}, {"dryRun": "All"}):
-        code, failure = pair.asked("PATCH", path, former, **applied, **more)
+        code, failure = pair.ask("PATCH", path, former, **applied, **more)
         assert (code, failure["causes"][0]["field"]) == (422, "metadata.uid")
         assert failure["causes"][0]["message"].endswith("field is immutable")
-    assert pair.asked("PATCH", path, {"metadata": former["metadata"]}, content_type=MERGE)[0] == 422
+    assert pair.ask("PATCH", path, {"metadata": former["metadata"]}, content_type=MERGE)[0] == 422
     live = pair.ours.get(path).expect(200)["metadata"]["uid"]
     own = {**body, "metadata": {"name": "x", "uid": live}}
     assert pair.ours.patch(path, own, **applied).status == 200
@@ -258,9 +258,9 @@ def test_rules_that_name_fields_by_reserved_words(pair: Pair, pair_crd: Callable
     spec = {"type": "object", "properties": fields, "x-kubernetes-validations": rules}
     crd = pair_crd(schema={"type": "object", "properties": {"spec": spec}})
     good = dict.fromkeys(WORDS, 2)
-    assert pair.asked("POST", crd.path(pair.namespace), crd.obj("x", **good), dryRun="All")[0] == 201
+    assert pair.ask("POST", crd.path(pair.namespace), crd.obj("x", **good), dryRun="All")[0] == 201
     for word in WORDS:
-        code, failure = pair.asked("POST", crd.path(pair.namespace), crd.obj("x", **{**good, word: 1}), dryRun="All")
+        code, failure = pair.ask("POST", crd.path(pair.namespace), crd.obj("x", **{**good, word: 1}), dryRun="All")
         assert (code, len(failure["causes"])) == (422, 1), word
 
 
@@ -279,4 +279,4 @@ def test_the_rule_of_jobset(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     crd = pair_crd(schema={"type": "object", "properties": {"spec": spec}})
     for namespace, code in (("x", 422), ("", 201)):
         claims = [{"metadata": {"name": "a", "namespace": namespace}}]
-        assert pair.asked("POST", crd.path(pair.namespace), crd.obj("x", templates=claims), dryRun="All")[0] == code
+        assert pair.ask("POST", crd.path(pair.namespace), crd.obj("x", templates=claims), dryRun="All")[0] == code

@@ -96,7 +96,7 @@ def test_formats_of_texts(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     for name, values in VALUES.items():
         for value in values:
             spec = {name.replace("-", ""): value}
-            code, _ = pair.asked("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
+            code, _ = pair.ask("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
             verdicts.setdefault(name, set()).add(code)
     assert {name for name, codes in verdicts.items() if 422 not in codes} == {"password", "unknown", "int32"}
 
@@ -117,4 +117,4 @@ def test_formats_of_other_values(pair: Pair, pair_crd: Callable[..., Crd]) -> No
     crd = pair_crd(schema={"type": "object", "properties": {"spec": {"type": "object", "properties": schemas}}})
     for name in schemas:
         for value in ("x", 1, -1, 2**33, 1.5, 1e300, True, {"a": "x"}, ["x"], "2026-01-02"):
-            pair.asked("POST", crd.path(pair.namespace), crd.obj(**{name: value}), dryRun="All")
+            pair.ask("POST", crd.path(pair.namespace), crd.obj(**{name: value}), dryRun="All")

@@ -75,7 +75,7 @@ def test_protected_groups(pair: Pair, group: str, annotation: str | None, reason
     body = crd_body(f"{group.partition('.')[0]}.x.k8s.io")
     if annotation is not None:
         body["metadata"]["annotations"] = {"api-approved.kubernetes.io": annotation}
-    answer = pair.asked("POST", CRDS, body, dryRun="All")
+    answer = pair.ask("POST", CRDS, body, dryRun="All")
     causes = [(cause["field"], cause["reason"]) for cause in answer[1].get("causes", ())]
     wanted = [("metadata.annotations[api-approved.kubernetes.io]", reason)] if reason else []
     assert (answer[0], causes) == (422 if reason else 201, wanted)

@@ -227,7 +227,7 @@ def with_field(schema: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.behaviour("findings3/NS1")
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_causes_of_schemas(pair: Pair, group: str, name: str) -> None:
-    pair.asked("POST", CRDS, crd_body(group, schema=with_field(SCHEMAS[name])), dryRun="All")
+    pair.ask("POST", CRDS, crd_body(group, schema=with_field(SCHEMAS[name])), dryRun="All")
 
 
 @pytest.mark.behaviour("findings3/NS1")
@@ -244,7 +244,7 @@ def test_causes_of_schemas(pair: Pair, group: str, name: str) -> None:
     ],
 )
 def test_schemas_that_were_accepted(pair: Pair, group: str, name: str, code: int) -> None:
-    answer = pair.asked("POST", CRDS, crd_body(group, schema=with_field(SCHEMAS[name])), dryRun="All")
+    answer = pair.ask("POST", CRDS, crd_body(group, schema=with_field(SCHEMAS[name])), dryRun="All")
     assert answer[0] == code
     assert name != "several" or len(answer[1]["causes"]) > 3
 

@@ -43,7 +43,7 @@ def posted(pair: Pair, *versions: tuple[dict[str, Any], list[str | None]]) -> tu
         version["schema"] = {"openAPIV3Schema": schema}
         version["selectableFields"] = [{} if path is None else {"jsonPath": path} for path in paths]
         body["spec"]["versions"].append(version)
-    return pair.asked("POST", CRDS, body, dryRun="All")
+    return pair.ask("POST", CRDS, body, dryRun="All")
 
 
 @pytest.mark.parametrize(

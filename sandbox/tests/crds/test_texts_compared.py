@@ -73,11 +73,11 @@ def test_causes_of_invalid_values(pair: Pair, pair_crd: Callable[..., Crd]) -> N
     refused = 0
     for name, (_, values) in CASES.items():
         for value in values:
-            code, _ = pair.asked("POST", crd.path(pair.namespace), crd.obj(**{name: value}), dryRun="All")
+            code, _ = pair.ask("POST", crd.path(pair.namespace), crd.obj(**{name: value}), dryRun="All")
             refused += code == 422
     assert refused > 80
     several = crd.obj(atMostOneItem=[1, 2], shortPattern="a", oneOf={}, beyondInt32=6_000_000_000)
-    assert len(pair.asked("POST", crd.path(pair.namespace), several)[1]["causes"]) == 7
+    assert len(pair.ask("POST", crd.path(pair.namespace), several)[1]["causes"]) == 7
 
 
 @pytest.mark.behaviour("findings/FS23")
@@ -98,10 +98,10 @@ def test_causes_of_invalid_values(pair: Pair, pair_crd: Callable[..., Crd]) -> N
 def test_backends_of_an_ingress(pair: Pair, backend: dict[str, Any]) -> None:
     path = f"/apis/networking.k8s.io/v1/namespaces/{pair.namespace}/ingresses"
     body = {"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}}
-    assert pair.asked("POST", path, body)[0] == 422
+    assert pair.ask("POST", path, body)[0] == 422
     route = {"path": "/", "pathType": "Prefix", "backend": backend}
     body = {"metadata": {"name": "i"}, "spec": {"rules": [{"http": {"paths": [route]}}]}}
-    assert pair.asked("POST", path, body)[0] == 422
+    assert pair.ask("POST", path, body)[0] == 422
 
 
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
@@ -126,7 +126,7 @@ def test_objects_in_objects(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     for changes in MISFITS:
         inner = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, **changes}
         for spec in ({"one": inner}, {"many": [inner]}):
-            code, _ = pair.asked("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
+            code, _ = pair.ask("POST", crd.path(pair.namespace), crd.obj(**spec), dryRun="All")
             codes.add(code)
             if code == 201:
                 specs = [
@@ -207,13 +207,13 @@ def test_another_version_is_pruned_to_the_stored_one(pair: Pair, group: str) -> 
 def test_unknown_fields_cannot_be_preserved_as_a_whole(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     crd = pair_crd()
     merge = {"spec": {"preserveUnknownFields": True}}
-    assert pair.asked("PATCH", crd.url, merge, content_type=MERGE)[0] == 422
+    assert pair.ask("PATCH", crd.url, merge, content_type=MERGE)[0] == 422
     path = crd.url.rpartition("/")[0]
     for value, code in ((True, 422), ("x", 400), (False, 201), (None, 201)):
         other = {**crd.body, "metadata": {"name": f"gadgets.{crd.group}"}}
         names = {"plural": "gadgets", "kind": "Gadget"}
         other["spec"] = {**crd.body["spec"], "names": names, "preserveUnknownFields": value}
-        assert pair.asked("POST", path, other, dryRun="All")[0] == code
+        assert pair.ask("POST", path, other, dryRun="All")[0] == code
 
 
 @pytest.mark.parametrize("status", [None, {"conditions": None}, {"acceptedNames": None}, {"storedVersions": []}])

@@ -101,7 +101,7 @@ def test_nulls_of_required_fields(pair: Pair, pair_crd: Callable[..., Crd]) -> N
     for value in ({"text": None}, {"text": "x", "two": None}, {"text": "x", "two": {"a": None}}, None):
         body = {**crd.obj("x"), "spec": value}
         path = crd.path(pair.namespace, "x")
-        assert pair.asked("PATCH", path, body, content_type=APPLY, fieldManager="me")[0] == 422
+        assert pair.ask("PATCH", path, body, content_type=APPLY, fieldManager="me")[0] == 422
 
 
 def two_versions(group: str, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_lists_that_a_new_schema_refuses_may_stay(pair: Pair, pair_crd: Callable
 
     def patched(keyed: list[Any] | None = None, **more: Any) -> int:
         value = {**({} if keyed is None else {"keyed": keyed}), **more}
-        return pair.asked("PATCH", where, {part: value}, content_type=MERGE)[0]
+        return pair.ask("PATCH", where, {part: value}, content_type=MERGE)[0]
 
     reschema(pair, crd, schema(maxItems=2), many)
     assert patched(items[::-1]) == patched(size=1) == 200
@@ -193,9 +193,9 @@ def test_status_is_checked_as_an_object_of_its_own(pair: Pair, pair_crd: Callabl
     pair.done("POST", crd.path(pair.namespace), crd.obj("x", num=1))
     path = f"{crd.path(pair.namespace, 'x')}/status"
     for status in ({"num": 15}, {"num": "x"}, [], "x", None, {"many": [{"n": "1"}, {"n": "1"}]}, {"many": [{}]}):
-        pair.asked("PATCH", path, {"status": status}, content_type=MERGE)
-    assert pair.asked("PATCH", path, {"status": {"num": 15}, "spec": {"num": 99}}, content_type=MERGE)[0] == 422
-    assert pair.asked("PATCH", path, {"status": {"num": 5}, "spec": {"num": 99}}, content_type=MERGE)[0] == 200
+        pair.ask("PATCH", path, {"status": status}, content_type=MERGE)
+    assert pair.ask("PATCH", path, {"status": {"num": 15}, "spec": {"num": 99}}, content_type=MERGE)[0] == 422
+    assert pair.ask("PATCH", path, {"status": {"num": 5}, "spec": {"num": 99}}, content_type=MERGE)[0] == 200
 
 
 @pytest.mark.behaviour("findings3/NS10")
@@ -214,7 +214,7 @@ def test_the_api_version_is_checked_with_each_write(pair: Pair, group: str) -> N
     for patch in ({}, {"metadata": {"labels": {"a": "b"}}}):
         for version, code in (("v1", 422), ("v2", 200)):
             path = crd.path(pair.namespace, "x", version)
-            assert pair.asked("PATCH", path, patch, content_type=MERGE)[0] == code
+            assert pair.ask("PATCH", path, patch, content_type=MERGE)[0] == code
 
 
 @pytest.mark.behaviour("findings3/NS10")
@@ -247,9 +247,9 @@ def test_patches_of_subresources(pair: Pair, pair_crd: Callable[..., Crd]) -> No
     pair.done("PATCH", crd.path(pair.namespace, "x"), crd.obj("x", size=1), content_type=APPLY, fieldManager="a")
     for name in ("status", "scale"):
         path = f"{crd.path(pair.namespace, 'x')}/{name}"
-        assert pair.asked("PATCH", path, {"spec": {"size": 2}}, content_type=STRATEGIC)[0] == 415
+        assert pair.ask("PATCH", path, {"spec": {"size": 2}}, content_type=STRATEGIC)[0] == 415
         for patch, media in (({}, MERGE), ([], JSON_PATCH)):
-            assert pair.asked("PATCH", path, patch, content_type=media)[0] == 200
+            assert pair.ask("PATCH", path, patch, content_type=media)[0] == 200
 
 
 @pytest.mark.behaviour("findings3/NS10")
@@ -258,5 +258,5 @@ def test_objects_of_another_kind(pair: Pair, pair_crd: Callable[..., Crd]) -> No
     pair.done("POST", crd.path(pair.namespace), crd.obj("x"))
     for change in ({"kind": "SomethingElse"}, {"metadata": {"name": "A_"}}):
         body = {**copy.deepcopy(crd.obj("x")), **change}
-        assert pair.asked("POST", crd.path(pair.namespace), body)[0] in (400, 422)
-        assert pair.asked("PUT", crd.path(pair.namespace, "x"), body)[0] in (400, 422)
+        assert pair.ask("POST", crd.path(pair.namespace), body)[0] in (400, 422)
+        assert pair.ask("PUT", crd.path(pair.namespace, "x"), body)[0] in (400, 422)

@@ -12,7 +12,7 @@ from ctrlhost_sandbox.registry.builtin import builtin_kinds
 from ctrlhost_sandbox.registry.registry import Kind
 
 from sandbox.tests.kinds.invalid_objects import INVALID, UPDATES, Change, changed
-from tests.support.compared import shown
+from tests.support.compared import outcome_of
 from tests.support.control_plane import KubeApiserver, SandboxControlPlane
 from tests.support.http_client import Api
 from tests.support.minimal_objects import minimal_objects, name_for
@@ -105,7 +105,7 @@ REFUSED = [
 def test_invalid_objects_have_the_real_causes(both: Both, kind: Kind, change: Change) -> None:
     number = next(_serial)
     body = changed(kind.group, kind.kind, name_for(kind.kind, f"invalid-{number}", number), change)
-    ours, theirs = (shown(api.post(path_of(kind), body, dryRun="All")) for api in both)
+    ours, theirs = (outcome_of(api.post(path_of(kind), body, dryRun="All")) for api in both)
     assert (ours[0], fields_of(ours[1])) == (theirs[0], fields_of(theirs[1]))
     assert ours[0] == 422
 
@@ -135,7 +135,7 @@ def test_updates_are_accepted_or_refused_as_by_a_real_server(both: Both, kind: K
                 wanted["spec"]["template"]["metadata"] = generated
             wanted["metadata"]["resourceVersion"] = api.get(f"{path}/{name}").json()["metadata"]["resourceVersion"]
             answer = api.put(f"{path}/{name}", wanted)
-            code, causes, warnings = shown(answer)
+            code, causes, warnings = outcome_of(answer)
             result = settled(answer.json()) if code == 200 else None
             if result is not None and kind.kind in CONTROLLED:
                 del result["metadata"]["managedFields"]

@@ -9,7 +9,7 @@ import pytest
 from ctrlhost_sandbox.registry.builtin import builtin_kinds
 from ctrlhost_sandbox.registry.registry import Kind
 
-from tests.support.compared import shown
+from tests.support.compared import outcome_of
 from tests.support.http_client import Api
 from tests.support.minimal_objects import minimal_objects, name_for
 
@@ -76,7 +76,7 @@ def test_statuses_are_checked_as_by_a_real_server(both: tuple[Api, Api], kind: K
         api.post(path, {"metadata": {"name": name}, **minimal_objects()[kind.group, kind.kind]}).expect(201)
         try:
             answer = api.patch(f"{path}/{name}/status", {"status": state})
-            code, causes, _ = shown(answer)
+            code, causes, _ = outcome_of(answer)
             written = {key: answer.json()["status"].get(key) for key in state} if code == 200 else None
             verdicts.append((code, {(reason, field) for reason, field, _ in causes}, written))
         finally:

@@ -16,7 +16,7 @@ MANAGED = {"content_type": APPLY, "fieldManager": "m"}
 
 
 def applied(pair: Pair, path: str, body: Any, **more: Any) -> tuple[int, dict[str, Any]]:
-    return pair.asked("PATCH", path, body, **MANAGED, **more)
+    return pair.ask("PATCH", path, body, **MANAGED, **more)
 
 
 @pytest.mark.behaviour("findings/FS5")

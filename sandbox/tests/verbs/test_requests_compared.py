@@ -31,9 +31,9 @@ def test_a_patch_of_a_missing_object(pair: Pair, pair_crd: Callable[..., Crd], m
     for path in (core(pair.namespace, "configmaps", "missing"), custom):
         served = media in (MERGE, JSON_PATCH) or (media == STRATEGIC and path != custom)
         for body in PATCHES[media]:
-            assert pair.asked("PATCH", path, body, content_type=media)[0] == (404 if served else 415)
+            assert pair.ask("PATCH", path, body, content_type=media)[0] == (404 if served else 415)
         for option in options if served else ():
-            assert pair.asked("PATCH", path, b"{", content_type=media, **option)[0] == 422
+            assert pair.ask("PATCH", path, b"{", content_type=media, **option)[0] == 422
 
 
 BAD: dict[str, tuple[int, Any]] = {
@@ -65,8 +65,8 @@ def test_a_put_of_a_missing_object(pair: Pair, pair_crd: Callable[..., Crd], cas
     }
     for path, body in objects.items():
         for where in (path, f"{path}/status") if "configmaps" not in path else (path,):
-            assert pair.asked("PUT", where, {**body, **changes}, fieldValidation="Strict")[0] == code
-        assert pair.asked("PUT", path, b"x", content_type="text/plain")[0] == 415
+            assert pair.ask("PUT", where, {**body, **changes}, fieldValidation="Strict")[0] == code
+        assert pair.ask("PUT", path, b"x", content_type="text/plain")[0] == 415
 
 
 @pytest.mark.behaviour("findings/FS21")
@@ -80,24 +80,24 @@ def test_an_invalid_object_is_reported_before_its_name_is_in_use(pair: Pair, pai
     pair.done("POST", maps, config_map("a"))
     pair.done("POST", services, service("a"))
     pair.done("POST", widgets, crd.obj("a", size=1))
-    assert pair.asked("POST", maps, config_map("a"))[0] == 409
-    assert pair.asked("POST", maps, config_map("a", {"/": "x"}))[0] == 422
-    assert pair.asked("POST", services, service("a", {"port": 0}))[0] == 422
-    assert pair.asked("POST", widgets, crd.obj("a", size="x"))[0] == 422
-    assert pair.asked("POST", widgets, crd.obj("a", size=2))[0] == 409
+    assert pair.ask("POST", maps, config_map("a"))[0] == 409
+    assert pair.ask("POST", maps, config_map("a", {"/": "x"}))[0] == 422
+    assert pair.ask("POST", services, service("a", {"port": 0}))[0] == 422
+    assert pair.ask("POST", widgets, crd.obj("a", size="x"))[0] == 422
+    assert pair.ask("POST", widgets, crd.obj("a", size=2))[0] == 409
     # A version is refused last, and after the namespace.
     versioned = {**config_map("a", {"/": "x"}), "metadata": {"name": "a", "resourceVersion": "3"}}
-    assert pair.asked("POST", maps, versioned)[0] == 422
-    assert pair.asked("POST", maps, {**versioned, "data": {}})[0] == 500
-    assert pair.asked("POST", core("missing", "configmaps"), versioned)[0] == 404
+    assert pair.ask("POST", maps, versioned)[0] == 422
+    assert pair.ask("POST", maps, {**versioned, "data": {}})[0] == 500
+    assert pair.ask("POST", core("missing", "configmaps"), versioned)[0] == 404
     # An update: what cannot be decoded, then a conflict, then what is invalid.
     old = {"name": "a", "resourceVersion": "1"}
-    assert pair.asked("PUT", f"{maps}/a", {**config_map("a"), "metadata": old, "data": 3})[0] == 400
-    assert pair.asked("PUT", f"{maps}/a", {**config_map("a", {"/": "x"}), "metadata": old})[0] == 409
-    assert pair.asked("PUT", f"{widgets}/a", {**crd.obj("a", size="x"), "metadata": old})[0] == 409
-    assert pair.asked("PUT", f"{widgets}/a", crd.obj("a", size="x"))[0] == 422
+    assert pair.ask("PUT", f"{maps}/a", {**config_map("a"), "metadata": old, "data": 3})[0] == 400
+    assert pair.ask("PUT", f"{maps}/a", {**config_map("a", {"/": "x"}), "metadata": old})[0] == 409
+    assert pair.ask("PUT", f"{widgets}/a", {**crd.obj("a", size="x"), "metadata": old})[0] == 409
+    assert pair.ask("PUT", f"{widgets}/a", crd.obj("a", size="x"))[0] == 422
     merge = {"metadata": {"resourceVersion": "1"}, "data": {"/": "x"}}
-    assert pair.asked("PATCH", f"{maps}/a", merge, content_type=MERGE)[0] == 409
+    assert pair.ask("PATCH", f"{maps}/a", merge, content_type=MERGE)[0] == 409
 
 
 @pytest.mark.behaviour("findings/FS22")
@@ -141,13 +141,13 @@ def test_cascading_deletion_is_answered_as_accepted(pair: Pair) -> None:
         pair.done("POST", path, {**config_map(f"a{number}"), "metadata": held})
         where, value = f"{path}/a{number}", str(sent).lower()
         body = None if sent is None else {"orphanDependents": sent}
-        codes.append(pair.asked("DELETE", where, body)[0])
+        codes.append(pair.ask("DELETE", where, body)[0])
         again = {} if sent is None else {"orphanDependents": value}
-        assert pair.asked("DELETE", where, **again)[0] == (codes[-1] if number < 3 else 404)
+        assert pair.ask("DELETE", where, **again)[0] == (codes[-1] if number < 3 else 404)
     assert codes == [202, 200, 200, 200]
-    assert pair.asked("DELETE", f"{path}/a0", {"orphanDependents": "x"})[0] == 400
+    assert pair.ask("DELETE", f"{path}/a0", {"orphanDependents": "x"})[0] == 400
     both = {"orphanDependents": False, "propagationPolicy": "Background"}
-    assert pair.asked("DELETE", f"{path}/a0", both)[0] == 422
+    assert pair.ask("DELETE", f"{path}/a0", both)[0] == 422
 
 
 @pytest.mark.behaviour("findings/FS22")
@@ -158,7 +158,7 @@ def test_addresses_of_endpoints(pair: Pair, address: str) -> None:
     path = core(pair.namespace, "endpoints")
     for member in ("addresses", "notReadyAddresses"):
         body = {"metadata": {"name": "e"}, "subsets": [{member: [{"ip": address}], "ports": [{"port": 80}]}]}
-        code, _ = pair.asked("POST", path, body, dryRun="All")
+        code, _ = pair.ask("POST", path, body, dryRun="All")
         assert (code == 201) == (address == "1.2.3.4")
 
 
@@ -175,7 +175,7 @@ def test_other_faults_of_endpoints(pair: Pair) -> None:
         {"addresses": [{"ip": "1.2.3.4", "hostname": "A_"}]},
         {"addresses": [{"ip": "1.2.3.4", "nodeName": "A_"}]},
     ):
-        assert pair.asked("POST", path, {"metadata": {"name": "e"}, "subsets": [subset]}, dryRun="All")[0] == 422
+        assert pair.ask("POST", path, {"metadata": {"name": "e"}, "subsets": [subset]}, dryRun="All")[0] == 422
     warned = [api.get(path).warnings for api in (pair.ours, pair.theirs)]
     assert warned[0] == warned[1] != []
 
