@@ -21,6 +21,43 @@ _FORM = 'write an apiVersion and a kind, such as "apps/v1/Deployment" or "v1/Con
 #: The attribute of a struct that `@ctrlhost.resource` sets.
 _ATTRIBUTE = "__ctrlhost_kind__"
 
+#: The endings whose plural is no mere `s`, the longer ones first.
+_ENDINGS = (
+    ("person", "people"),
+    ("child", "children"),
+    ("sis", "ses"),
+    ("ife", "ives"),
+    ("us", "uses"),
+    ("ss", "sses"),
+    ("tz", "tzes"),
+    ("ch", "ches"),
+    ("sh", "shes"),
+    ("lf", "lves"),
+    ("rf", "rves"),
+    ("io", "ios"),
+    ("oo", "oos"),
+    ("o", "oes"),
+    ("x", "xes"),
+)
+_IRREGULAR = {
+    "alias": "aliases",
+    "appendix": "appendices",
+    "axis": "axes",
+    "criteria": "criteria",
+    "data": "data",
+    "datum": "data",
+    # Openshift's; kubebuilder gives `dnsdnses`.
+    "dns": "dnses",
+    "equipment": "equipment",
+    "index": "indices",
+    "information": "information",
+    "matrix": "matrices",
+    "medium": "media",
+    "quiz": "quizzes",
+    "vertex": "vertices",
+    "vortex": "vortices",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceNames:
@@ -148,11 +185,16 @@ def resource(
 
 
 def plural_of(kind: str) -> str:
-    """Return the usual plural of a kind, in lower case: `policies`, `gateways`, `ingresses`."""
+    """Return the plural of a kind in lower case, as kubebuilder derives it: `policies`, `analyses`, `redis`."""
     name = kind.lower()
-    if name.endswith(("s", "x", "ch", "sh")):
-        return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in tuple("aeiou") else f"{name}s"
+    if name in _IRREGULAR:
+        return _IRREGULAR[name]
+    if name.endswith("y") and name[-2:-1] not in tuple("aeiou"):
+        return f"{name[:-1]}ies"
+    for ending, plural in _ENDINGS:
+        if name.endswith(ending):
+            return name.removesuffix(ending) + plural
+    return name if name.endswith("s") else f"{name}s"
 
 
 def _checked(api_version: str, kind: str) -> Kind:

@@ -346,9 +346,8 @@ def _default(info: msgspec.structs.FieldInfo) -> Any:
         return None
     if isinstance(value, msgspec.Struct):
         return _differing(value)
-    plain = _as_json(value)
     # The server refuses empty Base64.
-    return None if plain in ([], {}) or value == b"" else plain
+    return None if value == b"" else _as_json(value)
 
 
 def _differing(value: msgspec.Struct) -> dict[str, Any]:

@@ -65,8 +65,9 @@ EVERYTHING = '''
 
     class Spec(msgspec.Struct, frozen=True, kw_only=True):
         ports: Annotated[list[Port], ctrlhost.ListMap("name"), msgspec.Meta(max_length=20)]
-        hosts: set[str] = set()
-        limits: dict[str, ctrlhost.Quantity] = {}
+        hosts: Annotated[set[Annotated[str, msgspec.Meta(max_length=60)]], msgspec.Meta(max_length=20)] = set()
+        limits: Annotated[dict[str, ctrlhost.Quantity], msgspec.Meta(max_length=20)] = {}
+        order: list[int] = []
         free: dict[str, Any] = {}
         started: datetime | None = None
         paused: bool | None
@@ -85,7 +86,15 @@ EVERYTHING = '''
         ],
     )
     class Everything(
-        ctrlhost.Model[Annotated[Spec, ctrlhost.Rule("self.least <= self.most", message="least is above most")], None]
+        ctrlhost.Model[
+            Annotated[
+                Spec,
+                ctrlhost.Rule("self.least <= self.most", message="least is above most"),
+                # They read fields that the object may leave out.
+                ctrlhost.Rule("self.hosts.size() < 9 && self.limits.size() < 9 && self.order.size() < 9"),
+            ],
+            None,
+        ]
     ):
         """All that a model can say."""
 
@@ -174,13 +183,17 @@ def test_the_model_of_a_small_operator_becomes_a_crd_that_servers_accept(
 
 
 @pytest.mark.behaviour("authoring/AU29")
+@pytest.mark.behaviour("findings3/NA25")
 def test_markers_and_types_become_extensions_formats_patterns_and_enums_that_servers_honour(
     client: Client, printed: dict[str, dict[str, Any]]
 ) -> None:
     crd = printed["Everything"]
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert schema["required"] == ["ports", "paused", "kind"]
-    assert schema["x-kubernetes-validations"] == [{"rule": "self.least <= self.most", "message": "least is above most"}]
+    assert schema["x-kubernetes-validations"][0] == {
+        "rule": "self.least <= self.most",
+        "message": "least is above most",
+    }
     fields = schema["properties"]
     assert (fields["ports"]["x-kubernetes-list-type"], fields["ports"]["x-kubernetes-list-map-keys"]) == (
         "map",
@@ -190,8 +203,10 @@ def test_markers_and_types_become_extensions_formats_patterns_and_enums_that_ser
     port = fields["ports"]["items"]["properties"]
     assert port["target"] == {"x-kubernetes-int-or-string": True}
     assert port["protocol"] == {"type": "string", "enum": ["TCP", "UDP"], "default": "TCP"}
-    assert fields["hosts"] == {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
-    assert fields["free"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    hosts = {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 20, "default": []}
+    assert fields["hosts"] == {**hosts, "x-kubernetes-list-type": "set"}
+    assert (fields["order"]["default"], fields["limits"]["default"]) == ([], {})
+    assert fields["free"] == {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "default": {}}
     assert fields["started"] == {"type": "string", "format": "date-time"}
     assert fields["paused"] == {"type": "boolean", "nullable": True}
     assert fields["mode"] == {"type": "string", "enum": ["fast", "safe"], "default": "fast"}
@@ -205,6 +220,7 @@ def test_markers_and_types_become_extensions_formats_patterns_and_enums_that_ser
         "ports": [{"name": "a", "target": 80}, {"name": "b", "target": "http", "protocol": "UDP"}],
         "hosts": ["x", "y"],
         "limits": {"cpu": "100m", "memory": 5},
+        "order": [2, 1],
         "free": {"any": [{"thing": 1}]},
         "started": "2026-01-02T03:04:05Z",
         "paused": None,
@@ -214,6 +230,10 @@ def test_markers_and_types_become_extensions_formats_patterns_and_enums_that_ser
     obj = client.get("cache.example.com/v1", "Everything", "good")
     defaults = {"mode": "fast", "storage": {"size": "1Gi"}, "least": 1, "most": 2}
     assert obj["spec"] == {**good, **defaults, "ports": [{**good["ports"][0], "protocol": "TCP"}, good["ports"][1]]}
+    bare = {"ports": [], "paused": None, "kind": None}
+    client.create(everything("bare", bare))
+    obj = client.get("cache.example.com/v1", "Everything", "bare")
+    assert obj["spec"] == {**bare, **defaults, "hosts": [], "limits": {}, "order": [], "free": {}}
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"ports": [{"name": "a", "target": 80}, {"name": "a", "target": 81}]}, "spec.ports[1]"),
         ({"hosts": ["x", "x"]}, "spec.hosts[1]"),

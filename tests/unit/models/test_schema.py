@@ -139,7 +139,10 @@ def property_of(kind: Any, *default: Any) -> tuple[dict[str, Any], bool]:
             {
                 "type": "object",
                 "required": ["first"],
-                "properties": {"first": {"type": "integer"}, "rest": {"type": "array", "items": {"type": "integer"}}},
+                "properties": {
+                    "first": {"type": "integer"},
+                    "rest": {"type": "array", "items": {"type": "integer"}, "default": []},
+                },
             },
         ),
         (ctrlhost.IntOrString, {"x-kubernetes-int-or-string": True}),
@@ -218,8 +221,13 @@ def test_a_type_has_its_schema(kind, schema) -> None:
         (int | None, 3, {"type": "integer", "default": 3}),
         (Literal["a"] | None, None, {"type": "string", "enum": ["a"]}),
         (Mode, Mode.FAST, {"type": "string", "enum": ["fast", "safe"], "default": "fast"}),
-        (list[int], msgspec.field(default_factory=list), {"type": "array", "items": {"type": "integer"}}),
-        (tuple[int, ...], (), {"type": "array", "items": {"type": "integer"}}),
+        (
+            list[int],
+            msgspec.field(default_factory=list),
+            {"type": "array", "items": {"type": "integer"}, "default": []},
+        ),
+        (tuple[int, ...], (), {"type": "array", "items": {"type": "integer"}, "default": []}),
+        (set[str], set(), {"type": "array", "items": STRING, "x-kubernetes-list-type": "set", "default": []}),
         (tuple[str, ...], ("a",), {"type": "array", "items": STRING, "default": ["a"]}),
         (
             dict[str, tuple[int, ...]],
@@ -240,7 +248,7 @@ def test_a_type_has_its_schema(kind, schema) -> None:
             msgspec.field(default_factory=lambda: set("badc")),
             {"type": "array", "items": STRING, "x-kubernetes-list-type": "set", "default": ["a", "b", "c", "d"]},
         ),
-        (dict[str, str], {}, {"type": "object", "additionalProperties": STRING}),
+        (dict[str, str], {}, {"type": "object", "additionalProperties": STRING, "default": {}}),
         (Bare, Bare(), {"type": "object", "properties": {"x": {"type": "integer"}}, "default": {}}),
         (Port, Port(name="http"), PORT | {"default": {"name": "http"}}),
         (Port, Port(name="http", number=8080), PORT | {"default": {"name": "http", "number": 8080}}),
