@@ -80,4 +80,4 @@ def test_each_option_of_a_controller_is_one() -> None:
         "map",
         "controller",
     }
-    assert set(re.findall(r"\b([a-z_]+)=", section)) <= options | declared
+    assert set(re.findall(r"\b([a-z_]+)=", section)) <= options | declared | {*signature(ctrlhost.Backoff).parameters}
