@@ -88,8 +88,8 @@ class Limiter:
 
 
 def controller(reconcile: Any, *sources: Any, **options: Any) -> Callable[[ctrlhost.PluginContext], None]:
-    found = sources or (ctrlhost.For("v1", "Pod"),)
-    return lambda plugin: plugin.add_controller("pods", reconcile, *found, **options) and None
+    watched = sources or (ctrlhost.For("v1", "Pod"),)
+    return lambda plugin: plugin.add_controller("pods", reconcile, *watched, **options) and None
 
 
 def of_the_informer(callback: Any, **informer: Any) -> Callable[[ctrlhost.PluginContext], None]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLUGINS = ("hostname", "naming", "ingress-status", "bitcoin")
 #: Every listener at an address of its own, as in generated manifests.
 LISTENERS = ("probes=127.0.0.1:0", "metrics=127.0.0.1:0")
-ALL_LISTENERS = (*(f"--set=host.listen_{one}" for one in LISTENERS), "--set=host.metrics_auth=kubernetes")
+ALL_LISTENERS = (*(f"--set=host.listen_{listener}" for listener in LISTENERS), "--set=host.metrics_auth=kubernetes")
 NO_LISTENERS = ("--listen=",)
 
 

@@ -101,7 +101,11 @@ def host(children: int, pods: int, events: int, pace: int) -> dict[str, float]:
 
 def serving_seconds() -> float:
     """Return the processor time of the thread that serves."""
-    (task,) = (each for each in Path("/proc/self/task").iterdir() if (each / "comm").read_text() == "feed\n")
+    (task,) = (
+        task_folder
+        for task_folder in Path("/proc/self/task").iterdir()
+        if (task_folder / "comm").read_text() == "feed\n"
+    )
     return int((task / "schedstat").read_text().split()[0]) / 1e9
 
 
@@ -151,7 +155,7 @@ def read(path: str, children: int, events: int) -> None:
             now = time.monotonic()
             end = data.rfind(b"\n") + 1
             rests[sock] = data[end:]
-            late.extend(now - float(found) for found in _SENT.findall(data[:end]))
+            late.extend(now - float(sent) for sent in _SENT.findall(data[:end]))
     late.sort()
     last = max(len(late) - 1, 0)
     print(json.dumps({"p50": late[last // 2], "p99": late[last * 99 // 100]} if late else {"p50": 0, "p99": 0}))

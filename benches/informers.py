@@ -32,7 +32,7 @@ def resident_bytes() -> int:
 
 def peak_bytes() -> int:
     """Return the peak resident set of this process."""
-    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM")]
+    (line,) = [text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
 
@@ -221,7 +221,7 @@ def kopf_decoding(url: str, events: int, _ca: str | None) -> dict[str, float]:
     pool = urllib3.PoolManager()
     before, start = resident_bytes(), time.perf_counter()
     listing = json.loads(pool.request("GET", f"{url}/api/v1/pods").data)
-    cache = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in listing["items"]}
+    cache = {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in listing["items"]}
     listed = time.perf_counter() - start
     del listing
     begun, seen, pending = time.perf_counter(), 0, b""

@@ -52,7 +52,7 @@ def fill(host: HostUnderTest, objects: int, keys: int) -> None:
     for number, informer in enumerate(informers):
         assert isinstance(informer.indexer, Indexer)
         informer.indexer.replace(_config_map(f"o{number}-{at}") for at in range(share))
-    assert sum(len(one.indexer) for one in informers) == share * INFORMERS
+    assert sum(len(entry.indexer) for entry in informers) == share * INFORMERS
     for controller in host.controllers.values():
         controller.queue.add_many([ctrlhost.Request(f"k{at}", "default") for at in range(keys // CONTROLLERS)])
 

@@ -35,7 +35,7 @@ def draw(page: str, folder: Path) -> list[Path]:
 
 def _chart(title: str, bars: list[tuple[str, float]]) -> str:
     height = LINE * (len(bars) + 3)
-    one = _place(1.0)
+    even = _place(1.0)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         STYLE,
@@ -44,14 +44,14 @@ def _chart(title: str, bars: list[tuple[str, float]]) -> str:
     ]
     for number, (label, ratio) in enumerate(bars, start=2):
         top, end = LINE * (number - 1), _place(ratio)
-        left, width, kind = min(one, end), abs(end - one), "less" if ratio <= 1 else "more"
+        left, width, kind = min(even, end), abs(end - even), "less" if ratio <= 1 else "more"
         fit = f' textLength="{LABELS - 12}" lengthAdjust="spacingAndGlyphs"' if len(label) > 85 else ""
         lines += [
             f'<text x="0" y="{top + 16}"{fit}>{escape(label)}</text>',
             f'<rect class="{kind}" x="{left:.1f}" y="{top + 4}" width="{width:.1f}" height="{LINE - 8}"/>',
-            f'<text x="{max(one, end) + 6:.1f}" y="{top + 16}">{ratio:g}</text>',
+            f'<text x="{max(even, end) + 6:.1f}" y="{top + 16}">{ratio:g}</text>',
         ]
-    lines += [f'<line x1="{one:.1f}" y1="{LINE}" x2="{one:.1f}" y2="{LINE * (len(bars) + 1)}"/>', "</svg>"]
+    lines += [f'<line x1="{even:.1f}" y1="{LINE}" x2="{even:.1f}" y2="{LINE * (len(bars) + 1)}"/>', "</svg>"]
     return "\n".join(lines) + "\n"
 
 

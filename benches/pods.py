@@ -20,9 +20,9 @@ def pod(number: int, revision: int) -> dict[str, object]:
     containers = [container(rng, which) for which in ["main", "proxy", "logs"][: 2 + number % 2]]
     statuses = [
         {
-            "name": one["name"],
-            "image": one["image"],
-            "imageID": f"registry.example/{one['name']}@sha256:{rng.getrandbits(256):064x}",
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": f"registry.example/{container['name']}@sha256:{rng.getrandbits(256):064x}",
             "containerID": f"containerd://{rng.getrandbits(256):064x}",
             "ready": True,
             "started": True,
@@ -30,7 +30,7 @@ def pod(number: int, revision: int) -> dict[str, object]:
             "state": {"running": {"startedAt": created}},
             "lastState": {},
         }
-        for one in containers
+        for container in containers
     ]
     metadata = {
         "name": name,

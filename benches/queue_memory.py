@@ -20,7 +20,9 @@ def main() -> None:
     """Queue the number of keys in the arguments, all created before the first reading."""
     kind, count = sys.argv[1], int(sys.argv[2])
     requests = [Request(f"deployment-{number:06d}", f"namespace-{number % 20:02d}") for number in range(count)]
-    keys: list[Any] = [f"{one.namespace}/{one.name}" for one in requests] if kind == "str" else list(requests)
+    keys: list[Any] = (
+        [f"{request.namespace}/{request.name}" for request in requests] if kind == "str" else list(requests)
+    )
     work_queue = WorkQueue("memory")
     before = resident_bytes()
     work_queue.add_many(keys)

@@ -61,17 +61,17 @@ class Ratios:
 
         In the run of CI each of its figures needs a result.
         """
-        found = []
+        problems = []
         for key, limits in tomllib.loads((HEADLINE if self.short else BUDGET).read_text(encoding="utf-8")).items():
             measured = [figure for figure in self.figures if figure.key == key]
             for peer, limit in limits.items():
                 costs = [figure.ours / figure.cost(peer) for figure in measured if figure.cost(peer)]
                 if not costs and self.short:
-                    found.append(f"{key}: not measured beside {peer}")
+                    problems.append(f"{key}: not measured beside {peer}")
                 elif costs and (median := statistics.median(costs)) > limit:
                     unit = measured[0].unit if peer == "itself" else f"times {peer}"
-                    found.append(f"{key}: {_amount(median, unit)}, the budget allows {limit:,.4g}")
-        return found
+                    problems.append(f"{key}: {_amount(median, unit)}, the budget allows {limit:,.4g}")
+        return problems
 
     def table(self) -> str:
         """Return the ratios as a Markdown table with a row for each peer of each figure."""
@@ -89,8 +89,10 @@ class Ratios:
 
     def _worse(self) -> list[str]:
         """Return the rows whose ratio is above 1."""
-        rows = ((one, peer, cost) for one in self.figures for peer, cost in one.peers.items() if cost)
-        return [f"{one.key} ({one.ours / cost:.2f} of {peer})" for one, peer, cost in rows if one.ours > cost]
+        rows = ((figure, peer, cost) for figure in self.figures for peer, cost in figure.peers.items() if cost)
+        return [
+            f"{figure.key} ({figure.ours / cost:.2f} of {peer})" for figure, peer, cost in rows if figure.ours > cost
+        ]
 
     def page(self, title: str, command: str) -> str:
         """Return the page for the docs: machine, versions, the table."""

@@ -74,9 +74,9 @@ def sandbox(directory: Path, *, on_disk: bool = False) -> Iterator[SandboxProces
 
 def memory(pid: int) -> int:
     """Return the resident bytes of a process."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 class Access:
@@ -84,8 +84,8 @@ class Access:
 
     def __init__(self, server: Server) -> None:
         config = yaml.safe_load(server.kubeconfig.read_text())
-        found, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        parts = urlsplit(found["server"])
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        parts = urlsplit(cluster["server"])
         assert parts.hostname is not None
         self.host, self.port = parts.hostname, parts.port or 443
         self.headers = f"Host: {parts.netloc}\r\nAccept: application/json\r\n"
@@ -150,10 +150,10 @@ def config_map(number: int) -> dict[str, Any]:
 
 def created_pod(number: int) -> dict[str, Any]:
     """Return a pod of the stub server without the fields that a server refuses on create."""
-    made: dict[str, Any] = dict(pod(number, FIRST_REVISION))
-    kept = {key: made["metadata"][key] for key in ("name", "labels", "annotations")}
-    containers = [one | {"resources": {"limits": {"memory": "8Gi"}}} for one in made["spec"]["containers"]]
-    spec = {**made["spec"], "containers": containers, "serviceAccountName": "default"}
+    body: dict[str, Any] = dict(pod(number, FIRST_REVISION))
+    kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
+    containers = [container | {"resources": {"limits": {"memory": "8Gi"}}} for container in body["spec"]["containers"]]
+    spec = {**body["spec"], "containers": containers, "serviceAccountName": "default"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
 
 
@@ -226,12 +226,12 @@ async def _watch_latencies(access: Access, watchers: int, writes: int, pause: fl
     line = Line(access)
     await loop.run_in_executor(None, line.write, access.request("GET", f"{CONFIG_MAPS}?limit=1"))
     request = access.request("GET", f"{CONFIG_MAPS}?watch=true&resourceVersion={_newest(access)}")
-    made = [
+    connections = [
         (await loop.create_connection(lambda: _Watcher(request), access.host, access.port, ssl=access.context))
         for _ in range(watchers)
     ]
-    found = [watcher for _, watcher in made]
-    await asyncio.gather(*(watcher.ready for watcher in found))
+    clients = [watcher for _, watcher in connections]
+    await asyncio.gather(*(watcher.ready for watcher in clients))
     sent: list[float] = []
     start = time.perf_counter() + 0.1
     for number in range(writes):
@@ -240,14 +240,14 @@ async def _watch_latencies(access: Access, watchers: int, writes: int, pause: fl
         sent.append(time.perf_counter())
         await loop.run_in_executor(None, line.write, access.request("POST", CONFIG_MAPS, body))
     deadline = time.perf_counter() + 30
-    while any(len(watcher.arrived) < writes for watcher in found) and time.perf_counter() < deadline:  # noqa: ASYNC110
+    while any(len(watcher.arrived) < writes for watcher in clients) and time.perf_counter() < deadline:  # noqa: ASYNC110
         # A watcher must do almost nothing for each event, so it notifies nothing.
         await asyncio.sleep(0.01)
-    for transport, _ in made:
+    for transport, _ in connections:
         transport.abort()
     line.close()
-    assert all(len(watcher.arrived) == writes for watcher in found), "a watcher missed an event"
-    return [came - began for watcher in found for began, came in zip(sent, watcher.arrived, strict=True)]
+    assert all(len(watcher.arrived) == writes for watcher in clients), "a watcher missed an event"
+    return [came - began for watcher in clients for began, came in zip(sent, watcher.arrived, strict=True)]
 
 
 def _newest(access: Access) -> str:

@@ -79,11 +79,11 @@ def latencies(process: HostProcess, events: int, pace: int) -> list[float]:
     time.sleep(events / pace)
 
     def over() -> list[int]:
-        found: dict[str, Any] = json.loads(process.get("/good/latencies")[1])
-        return found["latencies"] if found["newest"] == FIRST_REVISION + events else []
+        answer: dict[str, Any] = json.loads(process.get("/good/latencies")[1])
+        return answer["latencies"] if answer["newest"] == FIRST_REVISION + events else []
 
     taken: list[int] = process.eventually(over, "last event")
-    return [each / 1e9 for each in taken[len(taken) // 10 :]]
+    return [nanoseconds / 1e9 for nanoseconds in taken[len(taken) // 10 :]]
 
 
 def answered(address: str, path: str) -> float:
@@ -101,10 +101,10 @@ def answered(address: str, path: str) -> float:
 
 def bad(*kinds: str) -> dict[str, str]:
     """Return the plugins of these kinds with their sources."""
-    found = dict.fromkeys(kinds, "from benches.bad_plugin import *\n")
+    sources = dict.fromkeys(kinds, "from benches.bad_plugin import *\n")
     if "import-hangs" in kinds:
-        found["import-hangs"] = "from benches.bad_plugin import hang\n\nhang()\n"
-    return found
+        sources["import-hangs"] = "from benches.bad_plugin import hang\n\nhang()\n"
+    return sources
 
 
 def visit(process: HostProcess, path: str) -> None:

@@ -97,8 +97,10 @@ def test_a_change_until_the_new_code_runs(ratios: Ratios, tmp_path: Path) -> Non
         client = ctrlhost.Client.load(dev.kubeconfig)
 
         def image() -> str:
-            found = client.find("apps/v1", "Deployment", "cache", "default")
-            return str(found["spec"]["template"]["spec"]["containers"][0]["image"]) if found is not None else ""
+            deployment = client.find("apps/v1", "Deployment", "cache", "default")
+            return (
+                str(deployment["spec"]["template"]["spec"]["containers"][0]["image"]) if deployment is not None else ""
+            )
 
         eventually(lambda: image() == "memcached:1.6", 60)
         for number in range(7):
@@ -123,8 +125,8 @@ def test_an_import_and_an_installation(ratios: Ratios, terminal: dict[str, str],
         ratios.add("authoring", f"import of {name}", "s", statistics.median(times[1:]))
     plugins = [file.parent for file in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
     run("pip", "install", "--quiet", "--no-deps", *plugins, cwd=tmp_path, environment=terminal)
-    found = run("python", "-c", "import ctrlhost; print(ctrlhost.__path__[0])", cwd=tmp_path, environment=terminal)
-    packages = Path(found.strip()).parent
+    printed = run("python", "-c", "import ctrlhost; print(ctrlhost.__path__[0])", cwd=tmp_path, environment=terminal)
+    packages = Path(printed.strip()).parent
     # As pip does where it is not told otherwise.
     run("python", "-m", "compileall", "-q", "-j0", packages, cwd=tmp_path, environment=terminal)
     sizes = {

@@ -31,7 +31,7 @@ def pods() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def frames(pods: list[dict[str, Any]]) -> bytes:
-    return b"".join(msgspec.json.encode({"type": "MODIFIED", "object": one}) + b"\n" for one in pods)
+    return b"".join(msgspec.json.encode({"type": "MODIFIED", "object": pod}) + b"\n" for pod in pods)
 
 
 def seconds(benchmark: BenchmarkFixture, job: Callable[..., object], *arguments: object) -> float:
@@ -90,13 +90,13 @@ def test_delta_fifo(
     benchmark: BenchmarkFixture, ratios: Ratios, pods: list[dict[str, Any]], go_peers: Callable[..., dict[str, float]]
 ) -> None:
     """Add, update and pop each object once, from Python."""
-    objects = [Object(one) for one in pods]
+    objects = [Object(pod) for pod in pods]
 
     def ours() -> None:
         fifo = DeltaFIFO()
-        for one in objects:
-            fifo.add(one)
-            fifo.update(one)
+        for obj in objects:
+            fifo.add(obj)
+            fifo.update(obj)
         for _ in objects:
             fifo.pop(lambda deltas, initial: None)
 
@@ -106,23 +106,23 @@ def test_delta_fifo(
 
 def test_store(benchmark: BenchmarkFixture, ratios: Ratios, pods: list[dict[str, Any]]) -> None:
     """Add each object to a store with one index and read it back."""
-    objects = [Object(one) for one in pods]
-    holders = [SimpleNamespace(key=one.key, namespace=one.namespace) for one in objects]
+    objects = [Object(pod) for pod in pods]
+    holders = [SimpleNamespace(key=obj.key, namespace=obj.namespace) for obj in objects]
 
     def ours() -> None:
         store = Indexer({"namespace": namespace_index})
-        for one in objects:
-            store.add(one)
-        for one in objects:
-            store.get_by_key(one.key)
+        for obj in objects:
+            store.add(obj)
+        for obj in objects:
+            store.get_by_key(obj.key)
 
     def plain() -> None:
         items: dict[str, Any] = {}
         index: dict[str, set[str]] = {}
-        for one in holders:
-            items[one.key] = one
-            index.setdefault(one.namespace, set()).add(one.key)
-        for one in holders:
-            items.get(one.key)
+        for holder in holders:
+            items[holder.key] = holder
+            index.setdefault(holder.namespace, set()).add(holder.key)
+        for holder in holders:
+            items.get(holder.key)
 
     ratios.add("store", "add + get by key, one index", "s", seconds(benchmark, ours), plain_dict=once(plain))

@@ -28,12 +28,12 @@ def fill(server: KubeApiserver, count: int) -> None:
     client = server.client
 
     def create(number: int) -> None:
-        made = pod(number, FIRST_REVISION)
-        metadata, spec = made["metadata"], made["spec"]
+        body = pod(number, FIRST_REVISION)
+        metadata, spec = body["metadata"], body["spec"]
         assert isinstance(metadata, dict)
         assert isinstance(spec, dict)
         kept = {key: metadata[key] for key in ("name", "labels", "annotations")}
-        containers = [one | {"resources": {"limits": {"memory": "8Gi"}}} for one in spec["containers"]]
+        containers = [container | {"resources": {"limits": {"memory": "8Gi"}}} for container in spec["containers"]]
         client.create(
             {
                 "apiVersion": "v1",
@@ -64,7 +64,7 @@ def test_every_pod_once(
     pods, rounds = 10_000, 3
     fill(own_kube_apiserver, pods)
     ours = benchmark.pedantic(lambda: [run("ctrlhost", own_kube_apiserver, pods) for _ in range(rounds)], rounds=1)
-    ours = sorted(ours, key=lambda one: one["seconds"])[rounds // 2]
+    ours = sorted(ours, key=lambda run: run["seconds"])[rounds // 2]
     kopf = run("kopf", own_kube_apiserver, pods)
     go = go_peers("controller", str(own_kube_apiserver.kubeconfig))
     ratios.add(

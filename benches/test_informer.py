@@ -27,7 +27,7 @@ def run(which: str, url: str, events: int, *ca: str) -> dict[str, float]:
 
 
 def median(runs: list[dict[str, float]], figure: str) -> float:
-    return sorted(one[figure] for one in runs)[len(runs) // 2]
+    return sorted(run[figure] for run in runs)[len(runs) // 2]
 
 
 @pytest.mark.headline
@@ -96,19 +96,19 @@ def test_an_event_reaches_its_reconcile(
     for which, beside in (("latency", "alone"), ("latency-beside", "beside a thread of Python that only computes")):
         with stub_pods(pods, events, pace) as url:
             if which == "latency":
-                found = benchmark.pedantic(lambda url=url: run("latency", url, events), rounds=1)
+                figures = benchmark.pedantic(lambda url=url: run("latency", url, events), rounds=1)
             else:
-                found = run(which, url, events)
+                figures = run(which, url, events)
         for part in ("p50", "p99"):
-            ratios.add("informer", f"event to the start of its reconcile, {beside}, {part}", "s", found[part])
+            ratios.add("informer", f"event to the start of its reconcile, {beside}, {part}", "s", figures[part])
 
 
 def test_informers_that_hear_nothing(
     benchmark: BenchmarkFixture, ratios: Ratios, stub_pods: Callable[..., Any]
 ) -> None:
     with stub_pods(10, 0) as url:
-        found = benchmark.pedantic(lambda: run("idle", url, 10), rounds=1)
-    ratios.add("informer", "50 idle informers: part of a processor", "", found["cpu"])
+        figures = benchmark.pedantic(lambda: run("idle", url, 10), rounds=1)
+    ratios.add("informer", "50 idle informers: part of a processor", "", figures["cpu"])
     ratios.add(
-        "informer", "50 idle informers with 100 handlers: threads per informer", "", found["threads_per_informer"]
+        "informer", "50 idle informers with 100 handlers: threads per informer", "", figures["threads_per_informer"]
     )

@@ -54,8 +54,10 @@ class Cluster:
         self.server = server
         names = [f"ours-{number:05}" for number in range(count)] + [f"theirs-{number:05}" for number in range(others)]
         with ThreadPoolExecutor(4 * CONNECTIONS) as pool:
-            made = list(pool.map(self._create, names))
-        self.theirs = [f"{one['name']} {one['uid']}" for one in made if one["name"].startswith("theirs")]
+            ingresses = list(pool.map(self._create, names))
+        self.theirs = [
+            f"{ingress['name']} {ingress['uid']}" for ingress in ingresses if ingress["name"].startswith("theirs")
+        ]
         metadata = {"name": "envoy", "namespace": "default"}
         spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
         server.client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
@@ -68,15 +70,15 @@ class Cluster:
         created = self.server.client.create(
             {"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata, "spec": spec}
         )
-        found: dict[str, Any] = created["metadata"]
-        return found
+        new_metadata: dict[str, Any] = created["metadata"]
+        return new_metadata
 
     def assign(self, ip: str) -> None:
         status = {"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}}
         self.server.client.patch("v1", "Service", "envoy", "default", status, subresource="status")
 
     def writes(self) -> list[dict[str, Any]]:
-        return [one for one in self.server.audited() if one["stage"] == "ResponseComplete"]
+        return [event for event in self.server.audited() if event["stage"] == "ResponseComplete"]
 
     def written(self, count: int, cause: Callable[[], None]) -> list[dict[str, Any]]:
         """Wait until a number of Ingresses were written after a step, and return these writes."""
@@ -91,16 +93,16 @@ class Cluster:
                 time.sleep(0.2)
                 lines, _, rest = (rest + log.read()).rpartition(b"\n")
                 seen += lines.count(b'"ResponseComplete"')
-        made = self.writes()[before:]
-        assert len(made) == len({one["objectRef"]["name"] for one in made}) == count, "one write each"
-        assert {one["responseStatus"]["code"] for one in made} == {200}
-        return made
+        writes = self.writes()[before:]
+        assert len(writes) == len({write["objectRef"]["name"] for write in writes}) == count, "one write each"
+        assert {write["responseStatus"]["code"] for write in writes} == {200}
+        return writes
 
 
 def seconds(writes: list[dict[str, Any]]) -> float:
     """Return the time per write, from the arrival of the first request to the answer of the last one."""
-    first = min(datetime.fromisoformat(one["requestReceivedTimestamp"]) for one in writes)
-    last = max(datetime.fromisoformat(one["stageTimestamp"]) for one in writes)
+    first = min(datetime.fromisoformat(write["requestReceivedTimestamp"]) for write in writes)
+    last = max(datetime.fromisoformat(write["stageTimestamp"]) for write in writes)
     return (last - first).total_seconds() / len(writes)
 
 

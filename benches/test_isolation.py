@@ -78,14 +78,14 @@ def settled(pid: int) -> int:
 
 @pytest.mark.headline
 def test_memory_of_a_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
-    found = []
+    sizes = []
     for pods in (0, PODS):
         with stub_pods(pods, 0) as url, isolated(tmp_path / str(pods), url) as (running, child):
-            found.append((settled(child), settled(running.pid)))
-    (child, here), (child_with_cache, here_with_cache) = found
+            sizes.append((settled(child), settled(running.pid)))
+    (child, here), (child_with_cache, here_with_cache) = sizes
     ratios.add("isolation", "memory of a process before its cache", "B", child)
-    each, one_here = (child_with_cache - child) / PODS, (here_with_cache - here) / PODS
-    ratios.add("isolation", "memory of a process in each cached pod", "B", each, host=one_here)
+    per_pod, per_pod_here = (child_with_cache - child) / PODS, (here_with_cache - here) / PODS
+    ratios.add("isolation", "memory of a process in each cached pod", "B", per_pod, host=per_pod_here)
 
 
 @pytest.mark.behaviour("supervision/PI2")
@@ -136,9 +136,9 @@ def reconciles(folder: Path, url: str, seconds: float, *arguments: str) -> float
 
         before = done()
         time.sleep(seconds)
-        found = sum((late[1] - early[1]) / (late[0] - early[0]) for early, late in zip(before, done(), strict=True))
+        busy = sum((late[1] - early[1]) / (late[0] - early[0]) for early, late in zip(before, done(), strict=True))
         assert running.stop() == 0
-    return found
+    return busy
 
 
 def told(running: HostProcess, plugin: str, after: int) -> list[str]:

@@ -108,9 +108,9 @@ def test_a_selector_in_a_namespace(ratios: Ratios, pieces: list[bytes]) -> None:
     lister, taken = Lister(informer.indexer), []
     for _ in range(500):
         start = time.perf_counter()
-        found = lister.list("team-7", "app in (app-1,app-2,app-3),!gone")
+        objects = lister.list("team-7", "app in (app-1,app-2,app-3),!gone")
         taken.append(time.perf_counter() - start)
-    assert NAMESPACE / 3 < len(found) < NAMESPACE / 2
+    assert NAMESPACE / 3 < len(objects) < NAMESPACE / 2
     ratios.add("large store", f"list of a namespace of {NAMESPACE} by labels", "s", min(taken))
 
 
@@ -164,7 +164,7 @@ def test_other_threads_beside_a_store_of_100_000(ratios: Ratios, pieces: list[by
     With the switch interval of a host.
     """
     of_100_000, of_none = [*pieces[:11], pieces[-1]], [pieces[0], pieces[-1]]
-    found: list[list[float]] = []
+    rounds: list[list[float]] = []
     for content in (of_none, of_100_000):
         informer = filled(content)
 
@@ -173,7 +173,7 @@ def test_other_threads_beside_a_store_of_100_000(ratios: Ratios, pieces: list[by
             informer.indexer.list()
 
         with switching_after(HostSettings().switch_interval):
-            found.append([p99(waits(write_and_list, 2.0)) for _ in range(ROUNDS)])
-    empty, full = found
+            rounds.append([p99(waits(write_and_list, 2.0)) for _ in range(ROUNDS)])
+    empty, full = rounds
     name = "wait of other threads while it is written and listed, p99"
     ratios.add("large store", name, "s", min(full), empty_store=min(empty))

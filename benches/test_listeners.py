@@ -63,7 +63,7 @@ def test_no_free_descriptor(ratios: Ratios, stub_pods: Callable[..., Any], tmp_p
         process.line("plugin good running")
         answered(process.address, "/livez")
         name, _, port = process.address.rpartition(":")
-        held = {int(one.name) for one in Path(f"/proc/{process.pid}/fd").iterdir()}
+        held = {int(path.name) for path in Path(f"/proc/{process.pid}/fd").iterdir()}
         free = next(number for number in range(len(held) + 1) if number not in held)
         before, lines = resource.prlimit(process.pid, resource.RLIMIT_NOFILE), len(process.lines)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (free, before[1]))

@@ -149,9 +149,9 @@ def top(process: HostProcess) -> Iterator[tuple[int, float]]:
         command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"}
     ) as running:
         os.close(theirs)
-        shown = b""
-        while b"CONTROLLER" not in shown:
-            shown += os.read(ours, 1 << 16)
+        screen = b""
+        while b"CONTROLLER" not in screen:
+            screen += os.read(ours, 1 << 16)
         taken = time.perf_counter() - began
         drain = threading.Thread(target=drained, args=(ours,))
         drain.start()

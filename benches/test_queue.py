@@ -161,8 +161,8 @@ def paired(ours: Callable[[], float], peers: dict[str, Callable[[], float]]) -> 
 def test_burst(ratios: Ratios, go_queue: Callable[[str], float]) -> None:
     all_keys = keys(BURST)
     peers = {"client_go": lambda: go_queue("burst_metrics"), "client_go_without_metrics": lambda: go_queue("burst")}
-    taken, found = paired(lambda: median_burst(named, all_keys), peers)
-    ratios.add("queue", "burst in batches, per key, with metrics", "s", taken, **found)
+    taken, others = paired(lambda: median_burst(named, all_keys), peers)
+    ratios.add("queue", "burst in batches, per key, with metrics", "s", taken, **others)
 
 
 @pytest.mark.headline
@@ -171,8 +171,8 @@ def test_burst_without_metrics(ratios: Ratios, go_queue: Callable[[str], float])
     all_keys = keys(BURST)
     # Its bursts reuse the memory of those before, unless each has a process of its own.
     peers = {"client_go": lambda: go_queue("burst"), "client_go_in_a_new_process": lambda: go_queue("burst_first")}
-    taken, found = paired(lambda: median_burst(WorkQueue, all_keys), peers)
-    ratios.add("queue", "burst in batches, per key", "s", taken, **found)
+    taken, others = paired(lambda: median_burst(WorkQueue, all_keys), peers)
+    ratios.add("queue", "burst in batches, per key", "s", taken, **others)
 
     def second() -> float:
         # Another queue each time: how fast memory is depends on where it is.
@@ -180,8 +180,8 @@ def test_burst_without_metrics(ratios: Ratios, go_queue: Callable[[str], float])
         burst(work_queue, all_keys)
         return median_burst(lambda: work_queue, all_keys)
 
-    taken, found = paired(second, {"client_go": lambda: go_queue("burst_again")})
-    ratios.add("queue", "second burst in batches, per key", "s", taken, **found)
+    taken, others = paired(second, {"client_go": lambda: go_queue("burst_again")})
+    ratios.add("queue", "second burst in batches, per key", "s", taken, **others)
 
 
 @pytest.mark.headline

@@ -74,7 +74,7 @@ def test_keys_that_collide_under_a_known_seed(ratios: Ratios) -> None:
 
 def stall(call: Callable[[], object]) -> float:
     """Return the longest processor time of `call` during which another thread did not run; the median of a few."""
-    found = []
+    longest_waits = []
     for _ in range(ROUNDS):
         longest, over, runs = [0.0], threading.Event(), threading.Event()
 
@@ -93,8 +93,8 @@ def stall(call: Callable[[], object]) -> float:
         call()
         over.set()
         thread.join()
-        found.append(longest[0])
-    return statistics.median(found)
+        longest_waits.append(longest[0])
+    return statistics.median(longest_waits)
 
 
 @pytest.mark.behaviour("findings/FQ18")

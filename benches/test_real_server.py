@@ -62,7 +62,7 @@ def test_a_list_of_a_real_server(
         streamed.append(download(config, STREAM, b"k8s.io/initial-events-end"))
 
     def of(runs: list[dict[str, float]], figure: str) -> float:
-        return statistics.median(one.get(figure, 0.0) for one in runs)
+        return statistics.median(run.get(figure, 0.0) for run in runs)
 
     name = f"start of a host to {count:,} pods reconciled"
     ratios.add("scale", name, "s", of(ours, "seconds"), controller_runtime=of(go, "seconds"))

@@ -37,13 +37,13 @@ def test_events_over_tls(
     plain = []
     with stub_pods(pods, events, batch=1, tls=True) as (url, ca), stub_pods(pods, events, batch=1) as plain_url:
         for _ in range(rounds):
-            for which, found in runs.items():
-                found.append(run(which, url, events, ca))
+            for which, results in runs.items():
+                results.append(run(which, url, events, ca))
             plain.append(run("json", plain_url, events))
     with stub_pods(pods, go_events, batch=1, tls=True) as (url, ca):
         go = {which: go_peers("informer", url, str(go_events), ca, *which) for which in ((), ("json",))}
-    json_form, beside, protobuf = (1 / median(found, "events_per_second") for found in runs.values())
-    peers = {which: 1 / found["events_per_second"] if found else 0.0 for which, found in go.items()}
+    json_form, beside, protobuf = (1 / median(results, "events_per_second") for results in runs.values())
+    peers = {which: 1 / result["events_per_second"] if result else 0.0 for which, result in go.items()}
     http = 1 / median(plain, "events_per_second")
     ratios.add("scale", "JSON event over TLS", "s", json_form, client_go=peers["json",], plain_http=http)
     ratios.add("scale", "JSON event over TLS, beside a computing thread", "s", beside, alone=json_form)
@@ -55,12 +55,12 @@ def test_an_event_over_tls_reaches_its_reconcile(ratios: Ratios, stub_pods: Call
     pods, events, pace = 2_000, 100_000, 10_000
     for which, beside in (("latency", "alone"), ("latency-beside", "beside a computing thread")):
         with stub_pods(pods, events, pace, tls=True) as (url, ca):
-            found = run(which, url, events, ca)
+            figures = run(which, url, events, ca)
         with stub_pods(pods, events, pace) as url:
             plain = run(which, url, events)
         for part in ("p50", "p99"):
             name = f"event over TLS to the start of its reconcile, {beside}, {part}"
-            ratios.add("scale", name, "s", found[part], plain_http=plain[part])
+            ratios.add("scale", name, "s", figures[part], plain_http=plain[part])
 
 
 def test_compressed_pods(ratios: Ratios) -> None:
@@ -73,7 +73,7 @@ def test_compressed_pods(ratios: Ratios) -> None:
     ratios.add("scale", "body of a compressed pod", "B", body_of(packed), plain=body_of(plain))
     # In turns, so that a busy machine is busy for both.
     costs = [(changed(packed, pods, turn), changed(plain, pods, turn)) for turn in (1, 2, 3)]
-    ratios.add("scale", "event of a pod that is compressed", "s", min(one for one, _ in costs), plain=min(costs)[1])
+    ratios.add("scale", "event of a pod that is compressed", "s", min(cost for cost, _ in costs), plain=min(costs)[1])
     ratios.add("scale", "first get_path of a compressed pod", "s", first_read(packed), plain=first_read(plain))
 
 
@@ -82,15 +82,15 @@ def test_events_while_a_dictionary_is_learnt(ratios: Ratios) -> None:
     """20,000 events a second to an informer that has just listed 2,000 pods, with compression and without."""
     pods = [pod(number, number + 1) for number in range(2_000)]
     new = (pod(number, 1_000_000 + number) for number in range(2_000))
-    frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **one}}) for one in new]
+    frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **body}}) for body in new]
     chunks = [f"{frame}\n".encode() for frame in frames]
-    found: dict[str, list[float]] = {"off": [], "auto": []}
+    waits: dict[str, list[float]] = {"off": [], "auto": []}
     rounds = 3
     for _ in range(rounds):
-        found["auto"].append(p99(events_until_learnt(cached(pods, "auto"), chunks, most=1.0)))
-        found["off"].append(p99(events_until_learnt(cached(pods, "off"), chunks, most=0.4)))
+        waits["auto"].append(p99(events_until_learnt(cached(pods, "auto"), chunks, most=1.0)))
+        waits["off"].append(p99(events_until_learnt(cached(pods, "off"), chunks, most=0.4)))
     name = "event while a dictionary is learnt, p99"
-    ratios.add("scale", name, "s", min(found["auto"]), without_compression=min(found["off"]))
+    ratios.add("scale", name, "s", min(waits["auto"]), without_compression=min(waits["off"]))
 
 
 def events_until_learnt(informer: SharedInformer, chunks: list[bytes], *, most: float) -> list[float]:
@@ -122,15 +122,15 @@ def cached(pods: list[dict[str, object]], compression: Literal["off", "auto", "o
 
 def body_of(informer: SharedInformer) -> float:
     """Return the mean bytes of a body."""
-    found = informer.stats()
-    size: float = found["memory"]["body"] / found["objects"]
+    stats = informer.stats()
+    size: float = stats["memory"]["body"] / stats["objects"]
     return size
 
 
 def changed(informer: SharedInformer, pods: list[dict[str, object]], turn: int) -> float:
     """Return the seconds per event for new states of all pods."""
     new = (pod(number, turn * 1_000_000 + number) for number in range(len(pods)))
-    frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **one}}) for one in new]
+    frames = [json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "apiVersion": "v1", **body}}) for body in new]
     chunks = ["\n".join([*frames[at : at + 100], ""]).encode() for at in range(0, len(frames), 100)]
     started = time.perf_counter()
     for chunk in chunks:
@@ -155,6 +155,6 @@ def first_read(informer: SharedInformer) -> float:
 @pytest.mark.behaviour("scale/SC159")
 def test_idle_informers_over_tls(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     with stub_pods(0, 0, tls=True) as (url, ca):
-        found = run("idle", url, 60, ca)
-    ratios.add("scale", "50 idle informers over TLS: part of a processor", "", found["cpu"])
-    ratios.add("scale", "50 idle informers over TLS: memory of each", "B", found["bytes_per_informer"])
+        figures = run("idle", url, 60, ca)
+    ratios.add("scale", "50 idle informers over TLS: part of a processor", "", figures["cpu"])
+    ratios.add("scale", "50 idle informers over TLS: memory of each", "B", figures["bytes_per_informer"])

@@ -79,7 +79,7 @@ def test_a_reader_of_a_store_that_is_written(ratios: Ratios, lists: list[bytes])
     """A thread may keep the interpreter for a switch interval at any time, so no pause counts as shorter than that."""
     informer = SharedInformer("pods", "v1", "Pod")
     relist(informer, lists[0])
-    found: dict[bool, list[float]] = {False: [], True: []}
+    pauses: dict[bool, list[float]] = {False: [], True: []}
 
     def read(ending: threading.Event) -> None:
         while not ending.wait(0.0005):
@@ -92,7 +92,7 @@ def test_a_reader_of_a_store_that_is_written(ratios: Ratios, lists: list[bytes])
         if reads := turn % 2 == 0:
             reader.start()
         # Without the interpreter, as a reflector.
-        found[reads].append(longest_pause(partial(relist, informer, lists[turn % 2])))
+        pauses[reads].append(longest_pause(partial(relist, informer, lists[turn % 2])))
         ending.set()
         if reads:
             reader.join()
@@ -100,14 +100,14 @@ def test_a_reader_of_a_store_that_is_written(ratios: Ratios, lists: list[bytes])
         "store",
         "longest pause of a computing thread while 100,000 objects are written and others read",
         "s",
-        min(found[True]),
-        without_reader=max(min(found[False]), sys.getswitchinterval()),
+        min(pauses[True]),
+        without_reader=max(min(pauses[False]), sys.getswitchinterval()),
     )
 
 
 def test_an_index_on_a_large_store(ratios: Ratios, lists: list[bytes]) -> None:
     indexer = Indexer()
-    indexer.replace([Object(json.dumps(each)) for each in json.loads(lists[0])["items"]])
+    indexer.replace([Object(json.dumps(item)) for item in json.loads(lists[0])["items"]])
     functions: dict[str, Any] = {"a path": "spec.nodeName", "a function": lambda obj: [obj.name]}
     for name, function in functions.items():
         pauses = [

@@ -33,18 +33,18 @@ Measure = Callable[[str], Measured]
 def measure(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Measure:
     """Return a function that measures a kind, or several at once, and does so once; `own/KIND` is isolated."""
     events, requests = 2_000, 200
-    found: dict[str, Measured] = {}
+    results: dict[str, Measured] = {}
 
     def measured(named: str) -> Measured:
-        if named not in found:
+        if named not in results:
             own, _, kinds = named.rpartition("/")
             # A host waits for hooks before its informers start.
             settings = ["--set=supervision.deadlines.hook=1s", *([f"--isolate={kinds}"] if own else ())]
             plugins = GOOD | bad(*kinds.split(","))
             folder = tmp_path_factory.mktemp("host")
             with stub_pods(PODS, events, PACE) as url, host(folder, url, plugins, *settings) as process:
-                found[named] = beside(process, events, PACE, requests)
-        return found[named]
+                results[named] = beside(process, events, PACE, requests)
+        return results[named]
 
     return measured
 

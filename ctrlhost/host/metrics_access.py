@@ -32,7 +32,7 @@ class MetricsAccess:
         if settings.metrics_tls:
             self._certificate = ServerCertificate("metrics", _pairs(settings, clock), clock)
         if settings.metrics_auth == "kubernetes":
-            self._reviews = Reviews(lambda: one.transport if (one := client()) is not None else None, clock)
+            self._reviews = Reviews(lambda: current.transport if (current := client()) is not None else None, clock)
 
     @property
     def context(self) -> ssl.SSLContext | None:

@@ -89,9 +89,9 @@ def served_scope(resources: Resources, scope: Scope) -> Scope:
     return replace(scope, namespaces=None) if known is not None and not known.namespaced else scope
 
 
-def union(one: Reads, other: Reads) -> Reads:
+def union(reads: Reads, other: Reads) -> Reads:
     """Return reads that are enough for both; metadata is always kept."""
-    if one is None or other is None:
+    if reads is None or other is None:
         return None
-    paths = {path for selection in (one, other) if not isinstance(selection, str) for path in selection}
+    paths = {path for selection in (reads, other) if not isinstance(selection, str) for path in selection}
     return tuple(sorted(paths)) if paths else "metadata"

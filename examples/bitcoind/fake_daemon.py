@@ -137,37 +137,39 @@ class FakeDaemon:
                 return Reply(401, b"", {"WWW-Authenticate": 'Basic realm="jsonrpc"'})
             content = json.loads(body)
             many = content if isinstance(content, list) else [content]
-            script = self._next_script({one["method"] for one in many}, late)
+            script = self._next_script({call["method"] for call in many}, late)
             if isinstance(script, Slow):
                 return script
-            self.calls += [Call(one["method"], one.get("params"), one, dict(headers)) for one in many]
+            self.calls += [Call(call["method"], call.get("params"), call, dict(headers)) for call in many]
             if script is not None and not isinstance(script, Fails):
                 return script
-            answers = [self._answer(one, script) for one in many]
+            answers = [self._answer(call, script) for call in many]
         if isinstance(content, list):
             return Reply(200, json.dumps(answers).encode() + b"\n")
         status = 500 if script is not None and script.legacy else 200
         return Reply(status, json.dumps(answers[0]).encode() + b"\n")
 
     def _next_script(self, methods: set[str], late: bool) -> Behaviour | None:
-        for one in self._scripts:
-            if (one.method is None or one.method in methods) and not (late and isinstance(one.behaviour, Slow)):
-                if one.times is not None:
-                    one.times -= 1
-                    if one.times <= 0:
-                        self._scripts.remove(one)
-                return one.behaviour
+        for script in self._scripts:
+            if (script.method is None or script.method in methods) and not (
+                late and isinstance(script.behaviour, Slow)
+            ):
+                if script.times is not None:
+                    script.times -= 1
+                    if script.times <= 0:
+                        self._scripts.remove(script)
+                return script.behaviour
         return None
 
-    def _answer(self, one: dict[str, Any], fails: Fails | None) -> dict[str, Any]:
+    def _answer(self, call: dict[str, Any], fails: Fails | None) -> dict[str, Any]:
         if fails is not None:
             error = {"code": fails.code, "message": fails.message}
             version = {"result": None} if fails.legacy else {"jsonrpc": "2.0"}
-            return {**version, "error": error, "id": one["id"]}
+            return {**version, "error": error, "id": call["id"]}
         try:
-            return {"jsonrpc": "2.0", "result": self._run(one["method"], one["params"]), "id": one["id"]}
+            return {"jsonrpc": "2.0", "result": self._run(call["method"], call["params"]), "id": call["id"]}
         except errors.RpcError as error:
-            return {"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}, "id": one["id"]}
+            return {"jsonrpc": "2.0", "error": {"code": error.code, "message": error.message}, "id": call["id"]}
 
     def _run(self, method: str, params: list[Any]) -> Any:
         if method == "getaddednodeinfo":

@@ -26,7 +26,7 @@ class FakeDaemons:
     def start(self, host: str, port: int = PORT, **options: Any) -> FakeDaemon:
         """Start a daemon at an address; options are `FakeDaemon`'s. Port 0 chooses a free one."""
         daemon = FakeDaemon(host, port, **options)
-        daemon.reaches = lambda node: (found := self.daemons.get(node)) is not None and found in self._servers
+        daemon.reaches = lambda node: (server := self.daemons.get(node)) is not None and server in self._servers
         self.daemons[host] = daemon
         self.up(daemon)
         return daemon

@@ -50,16 +50,16 @@ class ToyKubelet:
         deadline = time.monotonic() + _LIMIT
         while time.monotonic() < deadline:
             with self._lock:
-                found = [one for one in self._pods.values() if one.name == name and one.runs]
-            if found:
-                return found[-1]
+                running = [pod for pod in self._pods.values() if pod.name == name and pod.runs]
+            if running:
+                return running[-1]
             time.sleep(0.01)
         raise TimeoutError(f"no process of {name} within {_LIMIT:g} s")
 
     def pods(self) -> dict[str, ToyPod]:
         """Return the pods that have a process, by name."""
         with self._lock:
-            return {one.name: one for one in self._pods.values() if one.runs}
+            return {pod.name: pod for pod in self._pods.values() if pod.runs}
 
     def __enter__(self) -> Self:
         """Start to watch."""
@@ -94,9 +94,9 @@ class ToyKubelet:
             known.see(pod)
 
     def _lose(self, pod: Any) -> None:
-        found = pod.object if isinstance(pod, DeletedFinalStateUnknown) else pod
+        obj = pod.object if isinstance(pod, DeletedFinalStateUnknown) else pod
         with self._lock:
-            lost = None if found is None else self._pods.get(found.uid)
+            lost = None if obj is None else self._pods.get(obj.uid)
         if lost is not None:
             lost.abandon()
 

@@ -178,15 +178,15 @@ class ToyPod:
 
     def _environment(self) -> dict[str, str] | None:
         """Return the variables of `envFrom`; None if a required Secret is missing."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for source in self._pod["spec"]["containers"][0].get("envFrom") or ():
             reference = source["secretRef"]
             secret = self._kubelet.client.find("v1", "Secret", reference["name"], self._kubelet.namespace)
             if secret is None and not reference.get("optional"):
                 return None
             for key, value in ((secret or {}).get("data") or {}).items():
-                found[key] = base64.b64decode(value).decode()
-        return found
+                values[key] = base64.b64decode(value).decode()
+        return values
 
     def _probe(self) -> bool:
         try:

@@ -49,7 +49,7 @@ def network(client: ctrlhost.Client) -> dict[str, Any]:
 
 def is_up(client: ctrlhost.Client, nodes: int) -> bool:
     """Return whether `nodes` nodes are ready and linked."""
-    conditions = {one["type"]: one for one in network(client).get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in network(client).get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     return ready.get("status") == "True" and network(client).get("readyReplicas") == nodes
 
@@ -59,7 +59,7 @@ def show_nodes(client: ctrlhost.Client, running: ToyKubelet) -> None:
     table = {}
     for node in network(client)["nodes"]:
         daemon = running.pod(node["nodeName"]).daemon
-        linked = [one.addednode for one in running.rpc.added_nodes(daemon.target) if one.connected]
+        linked = [added_node.addednode for added_node in running.rpc.added_nodes(daemon.target) if added_node.connected]
         table[f"{node['nodeName']}  {node['ip']}"] = f"-> {', '.join(sorted(linked))}"
     show(table)
 

@@ -62,18 +62,18 @@ class Host:
 
     def _resident(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status")
-        found = re.search(r"VmRSS:\s+(\d+)", status.read_text()) if status.exists() else None
-        return int(found[1]) / 1024 if found else 0.0
+        match = re.search(r"VmRSS:\s+(\d+)", status.read_text()) if status.exists() else None
+        return int(match[1]) / 1024 if match else 0.0
 
     def wait_for(self, pattern: str) -> str:
         """Wait for a line of the log, and return the pattern's first group."""
 
-        def found() -> re.Match[str] | None:
+        def look() -> re.Match[str] | None:
             return next((hit for line in self._lines if (hit := re.search(pattern, line))), None)
 
         with self._news:
-            self._news.wait_for(lambda: found() or self.process.poll() is not None, LIMIT)
-            hit = found()
+            self._news.wait_for(lambda: look() or self.process.poll() is not None, LIMIT)
+            hit = look()
         return hit[1] if hit else fail(f"the host did not log {pattern!r}", "".join(self._lines[-20:]))
 
     def stop(self) -> int:

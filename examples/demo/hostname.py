@@ -14,12 +14,14 @@ INGRESS = ("networking.k8s.io/v1", "Ingress")
 
 def routes(client: ctrlhost.Client) -> dict[str, str]:
     """Return each hostname with the namespace and service of its Ingress."""
-    found = {}
+    by_host = {}
     for ingress in client.list(*INGRESS):
         rule = ingress["spec"]["rules"][0]
         service = rule["http"]["paths"][0]["backend"]["service"]
-        found[rule["host"]] = f"{ingress['metadata']['namespace'][:12]}…/{service['name']}:{service['port']['number']}"
-    return found
+        by_host[rule["host"]] = (
+            f"{ingress['metadata']['namespace'][:12]}…/{service['name']}:{service['port']['number']}"
+        )
+    return by_host
 
 
 def demonstrate(client: ctrlhost.Client) -> None:
@@ -38,10 +40,10 @@ def demonstrate(client: ctrlhost.Client) -> None:
     print("  swapped, shop.example.com now leads to another lease:")
     show(routes(client))
 
-    for one in documents(f"{folder}/07-release-delete.yaml"):
-        meta = one["metadata"]
+    for document in documents(f"{folder}/07-release-delete.yaml"):
+        meta = document["metadata"]
         print(f"$ kubectl delete providerhost {meta['name']} -n {meta['namespace']}", flush=True)
-        client.delete(one["apiVersion"], one["kind"], meta["name"], meta["namespace"])
+        client.delete(document["apiVersion"], document["kind"], meta["name"], meta["namespace"])
     wait(lambda: len(routes(client)) == 1, "one Ingress gone")
     print("  released:")
     show(routes(client))

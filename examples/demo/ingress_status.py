@@ -16,13 +16,13 @@ NAMESPACE, SERVICE = "projectcontour", "envoy"
 
 def addresses(client: ctrlhost.Client) -> dict[str, str]:
     """Return the address in the status of each Ingress."""
-    found = {}
+    by_name = {}
     for ingress in client.list(*INGRESS):
         entries = ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
         name = ingress["metadata"]["name"]
         short = name if len(name) <= 20 else f"{name[:19]}…"
-        found[short] = ", ".join(one.get("ip") or one["hostname"] for one in entries) or "-"
-    return found
+        by_name[short] = ", ".join(entry.get("ip") or entry["hostname"] for entry in entries) or "-"
+    return by_name
 
 
 def is_published(client: ctrlhost.Client, address: str) -> bool:

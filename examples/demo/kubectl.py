@@ -27,15 +27,15 @@ def fail(what: str, detail: str = "") -> NoReturn:
 
 def documents(path: str) -> list[dict[str, Any]]:
     """Return the objects of an example file."""
-    return [one for one in yaml.safe_load_all((ROOT / path).read_text(encoding="utf-8")) if one]
+    return [document for document in yaml.safe_load_all((ROOT / path).read_text(encoding="utf-8")) if document]
 
 
 def apply(client: ctrlhost.Client, *paths: str) -> None:
     """Apply a file, like `kubectl apply -f`."""
     for path in paths:
         print(f"$ kubectl apply -f {path}", flush=True)
-        for one in documents(path):
-            client.apply(one, field_manager="demo")
+        for document in documents(path):
+            client.apply(document, field_manager="demo")
 
 
 def wait(check: Callable[[], object], what: str) -> None:

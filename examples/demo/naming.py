@@ -17,7 +17,7 @@ def conditions(client: ctrlhost.Client, name: str) -> dict[str, str]:
     """Return the conditions of a CRD as `status, reason`."""
     crd = client.find(*CRD, name) or {}
     listed = crd.get("status", {}).get("conditions") or ()
-    return {one["type"]: f"{one['status']} ({one.get('reason', '')})" for one in listed}
+    return {condition["type"]: f"{condition['status']} ({condition.get('reason', '')})" for condition in listed}
 
 
 def demonstrate(client: ctrlhost.Client, host: Host) -> None:

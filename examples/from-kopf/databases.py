@@ -64,7 +64,7 @@ def reconcile(ctx: ctrlhost.Context[Database], database: Database) -> None:
     if not ctx.state.open:
         raise ctrlhost.RetryAfter("30s")
     others = ctx.cache(Database).by_index(by_user, database.spec.user)
-    if any(one.metadata.name < database.metadata.name for one in others):
+    if any(other.metadata.name < database.metadata.name for other in others):
         ctx.status.condition("Ready", False, "UserTaken")
         return
     ctx.state.users.add(database.spec.user)

@@ -50,8 +50,8 @@ def ready(host: HostUnderTest) -> str:
 
 
 def size(host: HostUnderTest) -> str:
-    found: str = host.get(CLAIM, "my-claim").get_path("spec", "resources", "requests", "storage")
-    return found
+    storage: str = host.get(CLAIM, "my-claim").get_path("spec", "resources", "requests", "storage")
+    return storage
 
 
 def test_a_claim_is_made_grows_and_does_not_shrink(host: HostUnderTest) -> None:

@@ -26,9 +26,9 @@ def host(ctrlhost_host: StartHost, manual_clock: ManualClock) -> HostUnderTest:
 
 
 def state(host: HostUnderTest) -> Any:
-    (found,) = host.host.plugins
-    assert found.context is not None
-    return found.context.state
+    (runtime,) = host.host.plugins
+    assert runtime.context is not None
+    return runtime.context.state
 
 
 def ready(host: HostUnderTest, name: str = "one") -> tuple[bool, str] | None:
@@ -93,7 +93,7 @@ def test_what_kopf_still_deletes_is_released(host: HostUnderTest, labels: dict[s
 def test_errors_retries_indexes_and_periods(host: HostUnderTest) -> None:
     host.apply(database(size=10))
     host.settle(allow=("terminal",))
-    (event,) = [one for one in host.events() if one["reason"] == "TooLarge"]
+    (event,) = [entry for entry in host.events() if entry["reason"] == "TooLarge"]
     assert event["type"] == "Warning"
     host.patch(Database, "one", {"spec": {"size": 9}})
     host.settle()
@@ -109,23 +109,23 @@ def test_errors_retries_indexes_and_periods(host: HostUnderTest) -> None:
 
 
 def test_the_health_check_fails_without_a_connection(host: HostUnderTest) -> None:
-    (found,) = host.host.plugins
-    assert found.context is not None
-    is_open(found.context)
+    (runtime,) = host.host.plugins
+    assert runtime.context is not None
+    is_open(runtime.context)
     state(host).open = False
     with pytest.raises(RuntimeError, match="closed"):
-        is_open(found.context)
+        is_open(runtime.context)
 
 
 def test_a_watcher_is_called_for_data_and_once_gone(host: HostUnderTest, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     def lines() -> list[str]:
-        texts = [one.getMessage() for one in caplog.records]
-        return [one.partition("/")[2] for one in texts if one.startswith(f"{host.namespace}/c ")]
+        texts = [record.getMessage() for record in caplog.records]
+        return [text.partition("/")[2] for text in texts if text.startswith(f"{host.namespace}/c ")]
 
-    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
-    host.apply(made)
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
+    host.apply(config_map)
     host.settle()
     host.patch("v1/ConfigMap", "c", {"metadata": {"labels": {"a": "b"}}})
     host.settle()
@@ -136,7 +136,7 @@ def test_a_watcher_is_called_for_data_and_once_gone(host: HostUnderTest, caplog:
     host.settle()
     assert lines() == ["c is there"] * 2 + ["c is gone"]
     host.advance("30s")
-    assert any("0 users" in one.getMessage() for one in caplog.records)
+    assert any("0 users" in record.getMessage() for record in caplog.records)
 
 
 def test_a_reconciler_is_a_function_that_a_unit_test_can_call() -> None:

@@ -27,18 +27,18 @@ def host(ctrlhost_host: Any, manual_clock: Any) -> Any:
 
 
 def deployment(host: Any, name: str = "example-web") -> dict[str, Any]:
-    found: dict[str, Any] = host.client.get("apps/v1", "Deployment", name)
-    return found
+    obj: dict[str, Any] = host.client.get("apps/v1", "Deployment", name)
+    return obj
 
 
 def events(host: Any) -> list[tuple[str, str, str]]:
-    return [(one["type"], one["reason"], one["note"]) for one in host.events()]
+    return [(event["type"], event["reason"], event["note"]) for event in host.events()]
 
 
 def wanted(namespace: str = "default", **more: Any) -> dict[str, Any]:
     """Return the Deployment of a Foo in a namespace."""
-    one = foo(**more)
-    return deployment_for({**one, "metadata": {**one["metadata"], "namespace": namespace}})
+    parent = foo(**more)
+    return deployment_for({**parent, "metadata": {**parent["metadata"], "namespace": namespace}})
 
 
 def test_a_foo_gets_its_deployment(host: Any) -> None:

@@ -132,8 +132,8 @@ def _status_causes(schema: Schema, obj: Object, old: Object | None) -> list[Caus
     if child is None or "status" not in obj:
         return []
     before = ABSENT if old is None else old.get("status", ABSENT)
-    found = validate(child, obj["status"], "", before)
-    return [replace(cause, field=_below_status(cause.field)) for cause in found]
+    problems = validate(child, obj["status"], "", before)
+    return [replace(cause, field=_below_status(cause.field)) for cause in problems]
 
 
 def _below_status(field: str) -> str:

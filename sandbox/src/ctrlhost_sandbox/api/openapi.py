@@ -284,13 +284,13 @@ def _add_paths(kind: Kind, paths: dict[str, Any]) -> None:
     paths[collection] = {"get": _operation(kind, "list"), "post": _operation(kind, "post")}
     if "deletecollection" in kind.verbs:
         paths[collection]["delete"] = _operation(kind, "deletecollection")
-    one = {action: _operation(kind, action) for action in ("get", "put", "patch")}
-    paths[f"{collection}/{{name}}"] = {**one, "delete": _operation(kind, "delete")}
+    actions = {action: _operation(kind, action) for action in ("get", "put", "patch")}
+    paths[f"{collection}/{{name}}"] = {**actions, "delete": _operation(kind, "delete")}
     if kind.has_status:
-        paths[f"{collection}/{{name}}/status"] = one
+        paths[f"{collection}/{{name}}/status"] = actions
     if kind.scale is not None:
         gvk = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        scaled = {action: {**entry, "x-kubernetes-group-version-kind": gvk} for action, entry in one.items()}
+        scaled = {action: {**entry, "x-kubernetes-group-version-kind": gvk} for action, entry in actions.items()}
         paths[f"{collection}/{{name}}/scale"] = scaled
     for sub in kind.subresources:
         methods = {_METHODS[verb] for verb in sub.verbs if verb in _METHODS}

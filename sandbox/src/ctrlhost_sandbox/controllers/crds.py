@@ -77,10 +77,10 @@ class CrdController(Controller):
             crd["status"]["acceptedNames"], conditions = judgement
             for entry in conditions:
                 set_condition(crd, *entry)
-        if (found := approval.judge(crd)) is not None:
-            value = "True" if found[0] == approval.APPROVED else "False"
-            if (condition(crd, approval.CONDITION) or {}).get("message") != found[1]:
-                set_condition(crd, approval.CONDITION, value, *found)
+        if (verdict := approval.judge(crd)) is not None:
+            value = "True" if verdict[0] == approval.APPROVED else "False"
+            if (condition(crd, approval.CONDITION) or {}).get("message") != verdict[1]:
+                set_condition(crd, approval.CONDITION, value, *verdict)
         status = crd.get("status") or {}
         if before != (status.get("conditions"), status.get("acceptedNames")):
             self._write_status(crd)

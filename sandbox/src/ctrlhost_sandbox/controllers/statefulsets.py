@@ -129,7 +129,7 @@ class _Pass:
         """Delete surplus pods, from the highest ordinal."""
         unhealthy = [
             ordinal
-            for ordinal in sorted(self._pods, key=lambda one: (one not in self._wanted, one))
+            for ordinal in sorted(self._pods, key=lambda number: (number not in self._wanted, number))
             if not self._is_healthy(self._pods[ordinal])
         ]
         for ordinal in self._condemned:

@@ -127,7 +127,12 @@ class VolumeController(Controller):
         if chosen:
             fitting = [candidate for candidate in fitting if candidate["metadata"]["name"] == chosen]
         # A volume that was reserved for the claim comes first, then the smallest.
-        fitting.sort(key=lambda one: ("claimRef" not in one["spec"], amount(one["spec"]["capacity"]["storage"])))
+        fitting.sort(
+            key=lambda candidate: (
+                "claimRef" not in candidate["spec"],
+                amount(candidate["spec"]["capacity"]["storage"]),
+            )
+        )
         volume = fitting[0] if fitting else None if chosen else self._provision(claim)
         if volume is None:
             return

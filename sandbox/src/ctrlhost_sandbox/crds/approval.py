@@ -38,8 +38,8 @@ def judge(crd: Object) -> tuple[str, str] | None:
 
 def value_of(crd: Object) -> str:
     """Return the annotation; "" if it is missing."""
-    found: str = (crd["metadata"].get("annotations") or {}).get(ANNOTATION, "")
-    return found
+    text: str = (crd["metadata"].get("annotations") or {}).get(ANNOTATION, "")
+    return text
 
 
 def _is_url(text: str) -> bool:

@@ -99,10 +99,10 @@ def status_causes(crd: Object) -> Iterator[Cause]:
 
 def _approval_causes(crd: Object, old: Object | None) -> Iterator[Cause]:
     """Check the approval of a CRD, unless an update leaves it as it is."""
-    found, field = approval.judge(crd), f"metadata.annotations[{approval.ANNOTATION}]"
-    if found is None:
+    judgement, field = approval.judge(crd), f"metadata.annotations[{approval.ANNOTATION}]"
+    if judgement is None:
         return
-    reason, message = found
+    reason, message = judgement
     if old is not None and (approval.judge(old) or ("",))[0] == reason:
         return
     if reason == approval.MISSING:

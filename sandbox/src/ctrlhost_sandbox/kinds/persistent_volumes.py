@@ -163,8 +163,10 @@ class _Claims(Protected):
         classes = [entry.decode()["metadata"] for entry in table.list() if DEFAULT_CLASS.encode() in entry.raw]
         chosen = [class_ for class_ in classes if class_["annotations"].get(DEFAULT_CLASS) == "true"]
         if chosen and "storageClassName" not in obj["spec"]:
-            chosen.sort(key=lambda one: one["name"])
-            obj["spec"]["storageClassName"] = max(chosen, key=lambda one: one["creationTimestamp"])["name"]
+            chosen.sort(key=lambda storage_class: storage_class["name"])
+            obj["spec"]["storageClassName"] = max(chosen, key=lambda storage_class: storage_class["creationTimestamp"])[
+                "name"
+            ]
 
     def default(self, obj: Object) -> None:
         """Keep both names of the data source equal."""

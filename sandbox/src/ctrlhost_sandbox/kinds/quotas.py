@@ -82,11 +82,11 @@ def _limit_causes(limit: Mapping[str, Any], kind: str, where: str) -> Iterator[C
         *(("defaultRequest", "default", ""), ("min", "default", "default"), ("default", "max", "")),
     )
     for small, large, field in pairs:
-        one, other = limit.get(small) or {}, limit.get(large) or {}
-        for resource in sorted(one.keys() & other.keys()):
-            if amount(one[resource]) > amount(other[resource]):
-                text = f"{texts[small]} value {one[resource]} is greater than {texts[large]} value {other[resource]}"
-                yield status.invalid_value(f"{where}.{field or small}[{resource}]", one[resource], text)
+        lower, upper = limit.get(small) or {}, limit.get(large) or {}
+        for resource in sorted(lower.keys() & upper.keys()):
+            if amount(lower[resource]) > amount(upper[resource]):
+                text = f"{texts[small]} value {lower[resource]} is greater than {texts[large]} value {upper[resource]}"
+                yield status.invalid_value(f"{where}.{field or small}[{resource}]", lower[resource], text)
     for resource, ratio in (limit.get("maxLimitRequestRatio") or {}).items():
         field = f"{where}.maxLimitRequestRatio[{resource}]"
         if amount(ratio) < 1:

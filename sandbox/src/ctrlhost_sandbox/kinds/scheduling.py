@@ -70,7 +70,7 @@ def set_priority(context: ServerContext, operation: Operation, pod: Object) -> N
     else:
         every = (entry.decode() for entry in table.list())
         usual = [candidate for candidate in every if candidate.get("globalDefault")]
-        chosen = min(usual, key=lambda one: one.get("value", 0), default={})
+        chosen = min(usual, key=lambda priority_class: priority_class.get("value", 0), default={})
         if chosen:
             spec["priorityClassName"] = chosen["metadata"]["name"]
     values = (

@@ -61,5 +61,5 @@ def _list_causes(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]
             identity = key(item, keys) if kind == "map" else msgspec.json.encode(item, order="sorted").decode()
             seen[identity] = seen.get(identity, 0) + 1
             if seen[identity] == 2:
-                shown = {name: item[name] for name in keys if name in (item or ())} if kind == "map" else item
-                yield status.duplicate(f"{path}[{index}]", shown)
+                duplicate = {name: item[name] for name in keys if name in (item or ())} if kind == "map" else item
+                yield status.duplicate(f"{path}[{index}]", duplicate)

@@ -240,12 +240,12 @@ class Sandbox:
         if context is None or loop is None or loop.is_closed():
             return
 
-        def each() -> None:
+        def visit() -> None:
             for watch in list(context.watches):
                 do(watch)
 
         with contextlib.suppress(RuntimeError):  # The loop may be closed concurrently.
-            loop.call_soon_threadsafe(each)
+            loop.call_soon_threadsafe(visit)
 
     def _run(self) -> None:
         try:

@@ -199,7 +199,7 @@ def delete_collection(
     """Delete all selected objects; return their last state."""
     page = reads.list_page(context, operation, received)
     for snapshot in page.items:
-        one = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)
+        deletion = replace(operation, verb="delete", namespace=snapshot.namespace, name=snapshot.name)
         if context.store.table(operation.kind.table).get(snapshot.namespace, snapshot.name) is not None:
-            delete(context, one, options)
+            delete(context, deletion, options)
     return page

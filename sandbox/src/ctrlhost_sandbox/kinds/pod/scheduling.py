@@ -99,8 +99,8 @@ def _term_causes(term: Mapping[str, Any], path: str, *, values: bool) -> Iterato
         yield from _node_field_causes(field, f"{path}.matchFields[{index}]")
 
 
-def _node_field_causes(one: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    operator, values, key = one.get("operator", ""), one.get("values") or (), one.get("key", "")
+def _node_field_causes(requirement: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    operator, values, key = requirement.get("operator", ""), requirement.get("values") or (), requirement.get("key", "")
     if operator not in ("In", "NotIn"):
         yield status.invalid_value(f"{path}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
