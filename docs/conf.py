@@ -42,8 +42,8 @@ def add_contents(app: Sphinx, page: str, source: list[str]) -> None:
     """Add the side bar to the first page: a code host would show it as code."""
     if page != app.config.root_doc:
         return
-    found = sorted(path.relative_to(app.srcdir).with_suffix("") for path in Path(app.srcdir).rglob("*.md"))
-    left = [path for path in found if path.as_posix() != page]
+    pages = sorted(path.relative_to(app.srcdir).with_suffix("") for path in Path(app.srcdir).rglob("*.md"))
+    left = [path for path in pages if path.as_posix() != page]
     for caption, patterns in CONTENTS.items():
         taken = []
         for pattern in patterns:

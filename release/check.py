@@ -44,8 +44,8 @@ def check_versions(tree: Path) -> Iterator[str]:
     version = version_of(tree)
     newest = re.search(r"^## (\S+)", read(tree / "CHANGELOG.md"), re.MULTILINE)
     if newest is None or newest[1] != version:
-        found = newest[1] if newest else "missing"
-        yield f"CHANGELOG.md: the newest version is {found}, that of Cargo.toml is {version}"
+        latest = newest[1] if newest else "missing"
+        yield f"CHANGELOG.md: the newest version is {latest}, that of Cargo.toml is {version}"
     for file in sorted(tree.glob("plugins/*/pyproject.toml")):
         own = tomllib.loads(read(file))["project"]["version"]
         if own != version:
@@ -83,8 +83,8 @@ def check_sources(tree: Path) -> Iterator[str]:
 
 def needed_glibc(library: bytes) -> tuple[int, ...]:
     """Return the newest version of the C library whose symbols an ELF file needs."""
-    found = {tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_(\d+(?:\.\d+)+)\0", library)}
-    return max(found, default=(0,))
+    versions = {tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_(\d+(?:\.\d+)+)\0", library)}
+    return max(versions, default=(0,))
 
 
 def check_wheel(wheel: Path, version: str, library: str) -> Iterator[str]:

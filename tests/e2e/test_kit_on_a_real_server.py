@@ -78,9 +78,9 @@ PLUGIN = '''
         if team is None:
             return
         labels, name = {"team": team.name}, f"team-{team.namespace}-{team.name}"
-        found = ctx.lister("v1", "ConfigMap").get(team.name, team.namespace)
+        copied = ctx.lister("v1", "ConfigMap").get(team.name, team.namespace)
         data = {"size": str(team["spec"]["size"])}
-        if found is None or found.to_dict().get("data") != data:
+        if copied is None or copied.to_dict().get("data") != data:
             ctx.client.apply(
                 {
                     "apiVersion": "v1",
@@ -132,11 +132,12 @@ TESTS = """
 
     def test_created(host):
         team = host.get(Team, "red")
-        made = host.get("v1/ConfigMap", "red")
-        assert made["data"] == {"size": "3"}
-        assert made.owner_references[0].uid == team.metadata.uid
-        (one,) = [one for one in host.list("scheduling.k8s.io/v1/PriorityClass") if one.labels.get("team") == "red"]
-        assert one["value"] == 5
+        config_map = host.get("v1/ConfigMap", "red")
+        assert config_map["data"] == {"size": "3"}
+        assert config_map.owner_references[0].uid == team.metadata.uid
+        classes = host.list("scheduling.k8s.io/v1/PriorityClass")
+        (priority_class,) = [obj for obj in classes if obj.labels.get("team") == "red"]
+        assert priority_class["value"] == 5
 
 
     def test_repaired(host):

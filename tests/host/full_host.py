@@ -48,12 +48,12 @@ TOY = """
     def ctrlhost_setup(plugin):
         if first("setup"):
             raise RuntimeError("the first time")
-        made = Counter("toy_made", "Things made", ["kind"], registry=plugin.metrics)
+        counter = Counter("toy_made", "Things made", ["kind"], registry=plugin.metrics)
         took = Histogram("toy_took_seconds", "How long it took", registry=plugin.metrics)
         size = Summary("toy_size_bytes", "How large they are", registry=plugin.metrics)
 
         def reconcile(ctx, request):
-            made.labels("role").inc()
+            counter.labels("role").inc()
             took.observe(0.1)
             size.observe(7)
             role = ctx.get(request)

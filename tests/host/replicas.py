@@ -48,10 +48,10 @@ HAMMER = """
         plugin.log.info("deposed")
 
     def reconcile(ctx, request):
-        found = ctx.get(request)
-        if found is None:
+        obj = ctx.get(request)
+        if obj is None:
             return None
-        write(ctx.client, found.to_dict())
+        write(ctx.client, obj.to_dict())
         return ctrlhost.Result(requeue_after=0.05)
 """
 

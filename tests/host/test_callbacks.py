@@ -49,8 +49,8 @@ GOOD = """
         plugin.add_controller("c", reconcile, ctrlhost.For("v1", "ConfigMap"), secrets)
 
     def reconcile(ctx, request):
-        found = ctx.lister("v1", "Secret").by_index("name", request.name)
-        ctx.log.info("good saw %s %d", request.name, len(found))
+        secrets = ctx.lister("v1", "Secret").by_index("name", request.name)
+        ctx.log.info("good saw %s %d", request.name, len(secrets))
 """
 
 

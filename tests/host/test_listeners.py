@@ -437,12 +437,12 @@ def test_another_user_is_refused_at_a_widened_socket(pages: HostProcess, runtime
     path.parent.chmod(0o755)
     path.chmod(0o666)
     connect = """
-found = socket.socket(socket.AF_UNIX)
-found.connect(sys.argv[1])
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
 with contextlib.suppress(BrokenPipeError):
     # The host may have closed before.
-    found.sendall(b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
-print(b"".join(iter(lambda: found.recv(1000), b"")).decode())
+    client.sendall(b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+print(b"".join(iter(lambda: client.recv(1000), b"")).decode())
 """
     said = run_as_nobody(connect, str(path), imports="import contextlib, socket, sys")
     assert said.startswith("HTTP/1.1 403 ")

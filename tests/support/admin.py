@@ -35,8 +35,8 @@ ACTING = """
         plugin.add_controller("free", reconcile)
 
     def reconcile(ctx, request):
-        found = ctx.get(request) if ctx.controller.rpartition("/")[2] != "free" else None
-        data = found.to_dict().get("data", {}) if found is not None else {}
+        obj = ctx.get(request) if ctx.controller.rpartition("/")[2] != "free" else None
+        data = obj.to_dict().get("data", {}) if obj is not None else {}
         ctx.log.info("run %s %s %s in %d", ctx.controller, request, data.get("n", "-"), os.getpid())
         ctx.log.debug("a debug line of %s", request)
         while "hold" in data and not os.path.exists(data["hold"]):

@@ -22,9 +22,9 @@ GOOD = """
     import ctrlhost
 
     async def modules(scope, receive, send):
-        found = [name for name in sys.modules if name.startswith("test_")]
+        names = [name for name in sys.modules if name.startswith("test_")]
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": json.dumps([os.getpid(), found]).encode()})
+        await send({"type": "http.response.body", "body": json.dumps([os.getpid(), names]).encode()})
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(plugin):

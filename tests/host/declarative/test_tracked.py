@@ -58,8 +58,8 @@ async def reconcile_async(ctx: Any, obj: ctrlhost.Object) -> None:
 
 
 def metadata_of(client: Any, *path: Any) -> dict[str, Any]:
-    found = client.find(*path)
-    return found["metadata"] if found is not None else {}
+    obj = client.find(*path)
+    return obj["metadata"] if obj is not None else {}
 
 
 @pytest.mark.behaviour("findings3/NA7")

@@ -23,8 +23,8 @@ calls, check, hang, released = [], [lambda: None], threading.Event(), asyncio.Ev
 
 @ctrlhost.hookimpl
 def ctrlhost_setup(plugin):
-    made = Counter("made", "Things made", ["kind"], registry=plugin.metrics)
-    made.labels("a").inc(2)
+    counter = Counter("made", "Things made", ["kind"], registry=plugin.metrics)
+    counter.labels("a").inc(2)
     Histogram("took_seconds", "How long it took", registry=plugin.metrics).observe(0.2)
     Gauge("size", "Size", registry=plugin.metrics).set_function(lambda: len(calls))
     plugin.add_controller("c", reconcile, ctrlhost.For("v1", "ConfigMap"),

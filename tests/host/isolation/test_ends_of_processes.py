@@ -68,8 +68,8 @@ STARTS_A_PROGRAM = (
     SETUP
     + """
         program = "import signal; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
-        shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        here.with_suffix(".shown").write_text(shown.stdout)
+        printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        here.with_suffix(".shown").write_text(printed.stdout)
     """
 )
 

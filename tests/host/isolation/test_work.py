@@ -48,12 +48,12 @@ EVERYTHING = """
         plain = plugin.informer("v1", "ConfigMap", label_selector="mine=1")
 
         async def app(scope, receive, send):
-            found = {
-                "shrunk": sorted((one.namespace, one.name, one["data"]["only"]) for one in shrunk.lister.list()),
-                "plain": sorted((one.namespace, one.name) for one in plain.lister.list()),
+            listed = {
+                "shrunk": sorted((obj.namespace, obj.name, obj["data"]["only"]) for obj in shrunk.lister.list()),
+                "plain": sorted((obj.namespace, obj.name) for obj in plain.lister.list()),
             }
             await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": json.dumps(found).encode()})
+            await send({"type": "http.response.body", "body": json.dumps(listed).encode()})
 
         plugin.add_listener("127.0.0.1:0", app)
         plugin.add_task("once", lambda stop: plugin.log.info("task runs"))
@@ -64,11 +64,11 @@ EVERYTHING = """
             ctx.log.info("gone: %s", request.name)
             return
         maps = ctx.lister("v1", "ConfigMap")
-        by_function = sorted(one.name for one in maps.by_index("team", obj["data"]["team"]))
-        by_path = sorted(one.name for one in maps.by_index("path", obj["data"]["team"]))
+        by_function = sorted(item.name for item in maps.by_index("team", obj["data"]["team"]))
+        by_path = sorted(item.name for item in maps.by_index("path", obj["data"]["team"]))
         services, pods = (ctx.lister("v1", kind).list(request.namespace) for kind in ("Service", "Pod"))
-        ports = [one.get_path("spec", "ports", 0, "port") for one in services]
-        pods = [one.name for one in pods]
+        ports = [service.get_path("spec", "ports", 0, "port") for service in services]
+        pods = [pod.name for pod in pods]
         ctx.log.info("reconciled: %s team %s %s services %s pods %s", request.name, by_function, by_path, ports, pods)
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": obj.name, "uid": obj.uid, "controller": True}
         metadata = {"name": f"of-{obj.name}", "namespace": obj.namespace, "ownerReferences": [owner]}
@@ -76,8 +76,8 @@ EVERYTHING = """
         ctx.events.normal(obj, "Seen", "the plugin has seen it")
 
     async def reconcile_async(ctx, request):
-        found = await ctx.async_client.get("v1", "ServiceAccount", request.name, request.namespace)
-        ctx.log.info("async: %s", found["metadata"]["name"])
+        account = await ctx.async_client.get("v1", "ServiceAccount", request.name, request.namespace)
+        ctx.log.info("async: %s", account["metadata"]["name"])
 """
 
 LOGS = """

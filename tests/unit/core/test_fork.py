@@ -13,6 +13,7 @@ import pytest
 def test_a_child_cannot_use_what_its_parent_made() -> None:
     code = textwrap.dedent("""
         import gc, os, sys, threading
+        from functools import partial
         from ctrlhost import _core
         from ctrlhost.cache import DeltaFIFO, Indexer, Predicate, SharedInformer
         from ctrlhost.testing import ManualClock
@@ -33,8 +34,8 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
         listener = informer.add_listener()
         watched, item = pod("a"), Key(("a", 1))
         calls = {
-            name + "." + method: (lambda one=one, method=method, args=args: getattr(one, method)(*args))
-            for name, one, methods in [
+            name + "." + method: partial(getattr(owner, method), *args)
+            for name, owner, methods in [
                 ("queue", work_queue, {
                     "add": "x", "add_many": [["x"]], "add_after": ["x", 1], "add_rate_limited": "x", "get": [0],
                     "get_with_priority": [0], "get_nowait": [], "get_batch": [1, 0], "get_batch_with_priority": [1, 0],
@@ -68,7 +69,7 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
             ]
             for method, args in methods.items()
         }
-        for name, one, attributes in [
+        for name, owner, attributes in [
             ("queue", work_queue, ["shutting_down"]),
             ("indexer", indexer, ["indexers", "resource_version", "memory"]),
             ("FIFO", fifo, ["closed"]),
@@ -79,7 +80,7 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
             ("listener", listener, ["closed", "has_synced", "pending", "merged"]),
             ("stream", stream, ["held_back"]),
         ]:
-            calls |= {f"{name}.{each}": (lambda one=one, each=each: getattr(one, each)) for each in attributes}
+            calls |= {f"{name}.{attribute}": partial(getattr, owner, attribute) for attribute in attributes}
         calls |= {
             "made with a queue": lambda: SharedInformer("pods", "v1", "Pod").enqueue_to(work_queue),
             "made with a limiter": lambda: WorkQueue(rate_limiter=limiter),
@@ -116,8 +117,8 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
         relist(informer, watched)
         users = [threading.Thread(target=use) for _ in range(1)]
         waiting = threading.Thread(target=lambda: WorkQueue("blocked", clock=clock).get(1), daemon=True)
-        for each in [*users, waiting]:
-            each.start()
+        for thread in [*users, waiting]:
+            thread.start()
         codes = set()
         for _ in range(200):
             if (forked := os.fork()) == 0:
@@ -129,8 +130,8 @@ def test_a_child_cannot_use_what_its_parent_made() -> None:
                 os._exit(0)
             codes.add(os.waitpid(forked, 0)[1])
         ending.set()
-        for each in users:
-            each.join()
+        for user in users:
+            user.join()
         assert codes == {0}, codes
     """)
     command = [sys.executable, "-W", "ignore", "-c", code]

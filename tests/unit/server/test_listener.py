@@ -27,7 +27,7 @@ class FakeReports:
 
 class FakeHost:
     def __init__(self):
-        self.found = {"livez": [Check("ping", passed=True)]}
+        self.checks_by_name = {"livez": [Check("ping", passed=True)]}
         self.plugin_pages = {}
         self.reports = FakeReports()
 
@@ -35,7 +35,7 @@ class FakeHost:
         return []
 
     def answer(self, endpoint, plugin):
-        return self.found.get(endpoint if plugin is None else f"{endpoint}/{plugin}")
+        return self.checks_by_name.get(endpoint if plugin is None else f"{endpoint}/{plugin}")
 
     def begin_scrape(self, accept):
         return []
@@ -86,14 +86,14 @@ def get(server, path, **headers):
 
 
 def test_probes_answer_with_status_and_lines(server, host):
-    host.found["readyz"] = [Check("plugin/naming", passed=False, detail="syncing")]
+    host.checks_by_name["readyz"] = [Check("plugin/naming", passed=False, detail="syncing")]
     assert get(server, "/livez")[:2] == (200, "ok")
     assert get(server, "/livez?verbose")[:2] == (200, "[+]ping ok\nlivez check passed\n")
     assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\nreadyz check failed\n")
 
 
 def test_probes_of_one_plugin_answer_404_for_an_unknown_one(server, host):
-    host.found["healthz/naming"] = [Check("plugin/naming", passed=True)]
+    host.checks_by_name["healthz/naming"] = [Check("plugin/naming", passed=True)]
     assert get(server, "/healthz/naming")[:2] == (200, "ok")
     assert get(server, "/healthz/none")[:2] == (404, "no plugin none\n")
     assert get(server, "/readyz/none")[0] == 404

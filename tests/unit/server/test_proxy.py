@@ -19,9 +19,9 @@ from ctrlhost.server.proxy import behind_proxy, proxied
 from tests.support.other_user import needs_root, run_as_nobody
 
 CONNECT = """
-found = socket.socket(socket.AF_UNIX)
-found.connect(sys.argv[1])
-print(b"".join(iter(lambda: found.recv(1000), b"")).decode())
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
+print(b"".join(iter(lambda: client.recv(1000), b"")).decode())
 """
 REQUEST = b"GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 

@@ -47,12 +47,12 @@ for _ in range(500):
 """
 
 CONNECT = """
-found = socket.socket(socket.AF_UNIX)
-found.settimeout(30)
+client = socket.socket(socket.AF_UNIX)
+client.settimeout(30)
 try:
-    found.connect(sys.argv[1])
-    found.sendall(b"GET /api/v1/pods HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
-    print(found.recv(1000))
+    client.connect(sys.argv[1])
+    client.sendall(b"GET /api/v1/pods HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    print(client.recv(1000))
 except OSError as error:
     print(type(error).__name__)
 """
