@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.declarative.crds import generated_crds
 from ctrlhost.declarative.plugin import Plugin
 from ctrlhost.errors import ConfigError
-from ctrlhost.yaml_text import dump_document, load_documents
+from ctrlhost.yaml_text import dump_document, load_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,11 +35,11 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
     YAML, or has another object than a CRD.
     """
     try:
-        documents = load_documents(text)
+        documents = load_objects(text)
     except ValueError as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}") from None
+        raise ConfigError(f"{file}: {error}") from None
     for document in documents:
-        if not isinstance(document, dict) or document.get("kind") != "CustomResourceDefinition":
+        if document.get("kind") != "CustomResourceDefinition":
             raise ConfigError(f"{file} has an object that is not a CustomResourceDefinition")
     return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins"))
 

@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError, CtrlhostError, NotFound, TransportError
-from ctrlhost.yaml_text import load_documents
+from ctrlhost.yaml_text import load_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -57,9 +57,12 @@ class StartObjects:
         for obj in list(self._waiting):
             if self._client is None:
                 break
-            name = f"{obj['kind']} {obj['metadata']['name']}"
+            name = f"{obj['kind']} {_name_of(obj)}"
             try:
-                self._client.apply(obj, field_manager=_FIELD_MANAGER, timeout=_TIMEOUT)
+                if "name" in obj["metadata"]:
+                    self._client.apply(obj, field_manager=_FIELD_MANAGER, timeout=_TIMEOUT)
+                else:
+                    name = f"{obj['kind']} {self._client.create(obj, timeout=_TIMEOUT)['metadata']['name']}"
             except (NotFound, TransportError) as error:
                 reason = str(error)
                 if now - self._since >= self._patience and reason not in self._reasons:
@@ -84,15 +87,20 @@ class StartObjects:
 
 def _objects_in(file: Path) -> Iterator[dict[str, Any]]:
     try:
-        documents = load_documents(file.read_text(encoding="utf-8"))
+        objects = load_objects(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}", hint="--manifest takes a YAML file") from None
     except ValueError as error:
-        raise ConfigError(f"{file}: invalid YAML: {error}") from None
-    for document in documents:
-        known = document if isinstance(document, dict) else {}
-        metadata = known.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if not all(isinstance(part, str) and part for part in (known.get("apiVersion"), known.get("kind"), name)):
-            raise ConfigError(f"{file}: a document is no object: it needs apiVersion, kind and metadata.name as texts")
-        yield known
+        raise ConfigError(f"{file}: {error}") from None
+    for obj in objects:
+        parts = (obj.get("apiVersion"), obj.get("kind"), _name_of(obj))
+        if not all(isinstance(part, str) and part for part in parts):
+            needs = "apiVersion, kind, and metadata.name or generateName, as texts"
+            raise ConfigError(f"{file}: a document is no object: it needs {needs}")
+        yield obj
+
+
+def _name_of(obj: Mapping[str, Any]) -> Any:
+    """Return the name of an object, or the beginning of the one that the server makes."""
+    metadata = obj.get("metadata")
+    return metadata.get("name") or metadata.get("generateName") if isinstance(metadata, dict) else None

@@ -9,7 +9,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.yaml_text import load_documents
+from ctrlhost.yaml_text import load_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,11 +68,11 @@ def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tupl
 def _read(file: str, text: bytes) -> list[dict[str, Any]]:
     """Return the CRDs in the text of a file; kept, since a start asks several times."""
     try:
-        objects = load_documents(text)
+        objects = load_objects(text)
     except ValueError as error:
-        raise ValueError(f"{file} is not valid YAML: {error}") from error
+        raise ValueError(f"{file}: {error}") from error
     for obj in objects:
-        if not isinstance(obj, dict) or obj.get("kind") != "CustomResourceDefinition":
+        if obj.get("kind") != "CustomResourceDefinition":
             raise ValueError(f"{file} has an object that is not a CustomResourceDefinition")
         if (missing := _missing(obj)) is not None:
             raise ValueError(f"{file}: {missing}: Required value")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.models.model import to_dict
-from ctrlhost.yaml_text import load_documents
+from ctrlhost.yaml_text import load_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,18 +44,11 @@ def _content(path: str | os.PathLike[str]) -> str:
         raise
 
 
-def _of_text(text: str, where: str) -> Iterator[dict[str, Any]]:
+def _of_text(text: str, where: str) -> list[dict[str, Any]]:
     try:
-        contents = load_documents(text)
+        return load_objects(text)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    for document in contents:
-        if not isinstance(document, dict):
-            raise ValueError(f"{where}: a document is no object but {type(document).__name__}")
-        if document.get("kind") == "List" and isinstance(document.get("items"), list):
-            yield from document["items"]
-        else:
-            yield document
 
 
 def _of_model(model: msgspec.Struct) -> dict[str, Any]:

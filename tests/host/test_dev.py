@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
 import textwrap
@@ -16,6 +18,7 @@ from ctrlhost.authoring.start_objects import StartObjects
 from ctrlhost.cli import execute
 from tests.support.host_process import HostProcess
 from tests.support.kubeconfigs import kubeconfig, written
+from tests.support.objects import config_map
 from tests.support.plugin_sources import to_greet
 from tests.support.processes import children_of, processes
 from tests.support.waiting import eventually
@@ -150,6 +153,24 @@ def test_a_start_object_that_no_request_can_carry_is_told(tmp_path):
         objects.close()
 
 
+@pytest.mark.behaviour("findings3/NB12")
+def test_start_objects_may_be_in_lists_and_have_generated_names(tmp_path):
+    items = "[{metadata: {name: a, namespace: default}}, {metadata: {generateName: b-, namespace: default}}]"
+    (tmp_path / "list.yaml").write_text(f"{{apiVersion: v1, kind: ConfigMapList, items: {items}}}")
+    (tmp_path / "more.yaml").write_text(f"{{kind: List, items: [{json.dumps(config_map('c'))}]}}")
+    objects = StartObjects.read([tmp_path / "list.yaml", tmp_path / "more.yaml"])
+    with Sandbox() as sandbox:
+        objects.open(str(sandbox.kubeconfig), None)
+        lines = objects.apply()
+        assert lines[0::2] == ["applied ConfigMap a", "applied ConfigMap c"]
+        assert re.fullmatch("applied ConfigMap b-[a-z0-9]{5}", lines[1])
+        assert objects.apply() == []
+        client = ctrlhost.Client.load(str(sandbox.kubeconfig))
+        names = {obj["metadata"]["name"] for obj in client.list("v1", "ConfigMap", "default")}
+        assert names >= {"a", "c", lines[1].split()[-1]}
+        objects.close()
+
+
 def test_a_link_and_the_settings_of_a_deployment_run_on_the_sandbox(tmp_path, start_dev):
     write(tmp_path / "v1.py", "one")
     (tmp_path / "greeter.py").symlink_to("v1.py")
@@ -239,7 +260,7 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
     broken.write_text("kind: ConfigMap\n")
     (tmp_path / "number.yaml").write_text("apiVersion: 1\nkind: ConfigMap\nmetadata: {name: a}\n")
     (tmp_path / "nameless.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ''}\n")
-    (tmp_path / "date.yaml").write_text("a: 2026-13-45\n")
+    (tmp_path / "broken.txt").write_text("a: [")
     for arguments, message in (
         ([], "no plugins selected; name a file"),
         ([str(tmp_path / "nothing.py")], "nothing.py: no such file"),
@@ -254,7 +275,7 @@ def test_the_command_line_is_checked_before_anything_starts(tmp_path, capsys):
         ([str(file), f"--manifest={broken}"], f"{broken}: a document is no object"),
         ([str(file), f"--manifest={tmp_path}/number.yaml"], "number.yaml: a document is no object"),
         ([str(file), f"--manifest={tmp_path}/nameless.yaml"], "nameless.yaml: a document is no object"),
-        ([str(file), f"--manifest={tmp_path}/date.yaml"], "date.yaml: invalid YAML"),
+        ([str(file), f"--manifest={tmp_path}/broken.txt"], "broken.txt: invalid YAML"),
         ([str(file), f"--manifest={tmp_path}/none.yaml"], "none.yaml: No such file or directory"),
     ):
         assert execute(["dev", *arguments]) == 2

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-import pytest
-import yaml
+import re
+from pathlib import Path
 
-from ctrlhost.yaml_text import dump_document, load_document, load_documents
+import pytest
+
+import ctrlhost
+from ctrlhost.yaml_text import dump_document, load_document, load_documents, load_objects
 
 
 def test_empty_documents_are_left_out():
@@ -12,15 +15,14 @@ def test_empty_documents_are_left_out():
     assert load_document("a: {b: [1, null]}") == {"a": {"b": [1, None]}}
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: 2026-02-30", "\x00", "&a [*b]"])
+@pytest.mark.parametrize("text", ["a: [", "a: .inf", "a: .nan", "{~: 1}", "\x00", "&a [*b]"])
 def test_what_is_not_yaml_is_a_value_error_in_one_line(text):
     with pytest.raises(ValueError, match=r"^[^\n]+\Z"):
         load_documents(text)
 
 
 def test_tags_of_python_make_no_objects():
-    with pytest.raises(yaml.YAMLError):
-        load_document("!!python/object/apply:os.getcwd []")
+    assert load_document("!!python/object/apply:os.getcwd []") == []
 
 
 def test_what_kubectl_would_read_as_something_else_is_quoted():
@@ -28,3 +30,46 @@ def test_what_kubectl_would_read_as_something_else_is_quoted():
     text = dump_document({"b": ["y", "1e3", "0x10", "on"], "a": shared, "again": shared})
     assert text == "b:\n- 'y'\n- '1e3'\n- '0x10'\n- 'on'\na:\n  c: 1\nagain:\n  c: 1\n"
     assert dump_document({"b": 1, "a": 2}, sort_keys=True) == "a: 2\nb: 1\n"
+
+
+LISTS = """
+apiVersion: v1
+kind: ConfigMapList
+items:
+- metadata: {name: a}
+- {apiVersion: v1, kind: Secret, metadata: {name: b}}
+---
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
+- {kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: d}}]}
+---
+{apiVersion: example.com/v1, kind: AllowList, metadata: {name: e}}
+"""
+
+
+@pytest.mark.behaviour("findings3/NB12")
+def test_the_objects_of_lists_stand_in_their_place():
+    objects = load_objects(LISTS)
+    assert [(obj["apiVersion"], obj["kind"], obj["metadata"]["name"]) for obj in objects] == [
+        ("v1", "ConfigMap", "a"),
+        ("v1", "Secret", "b"),
+        ("v1", "ConfigMap", "c"),
+        ("v1", "ConfigMap", "d"),
+        ("example.com/v1", "AllowList", "e"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["- a", "{kind: List, items: [a]}"])
+def test_an_item_that_is_no_object_is_refused(text):
+    with pytest.raises(ValueError, match=r"a document is no object but (list|str)"):
+        load_objects(text)
+
+
+@pytest.mark.behaviour("findings3/NB4")
+def test_one_module_reads_yaml():
+    # So that CRD files, `crds`, `check`, `models`, `dev`, the test kit and kubeconfigs all read as kubectl does.
+    package = Path(ctrlhost.__file__).parent
+    reads = re.compile(r"yaml\.(safe_|full_|unsafe_)?load|SafeLoader")
+    readers = {path.name for path in package.rglob("*.py") if reads.search(path.read_text(encoding="utf-8"))}
+    assert readers == {"yaml_text.py"}

@@ -56,11 +56,10 @@ def test_a_missing_file_is_named(package: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: \xfc", "own_crds/c.yaml is not valid YAML"),
-        (b"a: [", "own_crds/c.yaml is not valid YAML"),
-        (b"a: 2026-13-45", "own_crds/c.yaml is not valid YAML"),
+        (b"a: \xfc", "own_crds/c.yaml: invalid YAML"),
+        (b"a: [", "own_crds/c.yaml: invalid YAML"),
         (b"kind: ConfigMap", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
-        (b"- 1", "own_crds/c.yaml has an object that is not a CustomResourceDefinition"),
+        (b"- 1", "own_crds/c.yaml: a document is no object but list"),
         (b"kind: CustomResourceDefinition", "own_crds/c.yaml: metadata.name: Required value"),
     ],
 )

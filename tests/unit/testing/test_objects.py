@@ -167,7 +167,7 @@ def test_a_generated_name_is_created_each_time(host: HostUnderTest) -> None:
     ("what", "error", "message"),
     [
         (3, TypeError, "an object is a path, a YAML text, a mapping or a model, not 3"),
-        ("a: b\n- c\n", ValueError, "the text: while parsing"),
+        ("a: b\n- c\n", ValueError, "the text: invalid YAML: while parsing"),
         ("- a\n- b\n", ValueError, "the text: a document is no object but list"),
         ("missing.yaml", FileNotFoundError, "missing.yaml"),
     ],
