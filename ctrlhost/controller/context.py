@@ -43,10 +43,12 @@ if TYPE_CHECKING:
     K = TypeVar("K", default=builtins.object, covariant=True)
     #: The plugin's settings.
     S = TypeVar("S", default=builtins.object, covariant=True)
+    #: What the plugin's `setup` returns.
+    State = TypeVar("State", default=Any, covariant=True)
 else:
     from ctrlhost.controller.parameters import Parameters
 
-    K = S = object
+    K = S = State = object
 
 
 @dataclass(slots=True, eq=False)
@@ -74,15 +76,15 @@ class ControllerScope:
 _OF_THE_RUN = ("_async_client", "client", "declared", "events")
 
 
-class Context(Parameters[K, S]):
+class Context(Parameters[K, S, State]):
     """Context of one reconcile. Valid only during the call, and only on its thread or task: workers reuse it.
 
     Reads come from the cache and include the plugin's own writes; writes go through `client` or `async_client`. If the
     controller requires leadership, both raise NotLeading for a write outside the term in which the run began.
 
-    `Context[K, S]` is that of a controller of `ctrlhost.Plugin`, with the kind's struct and the plugin's settings. Only
-    there are `object`, `settings`, `state`, `cache`, `ensure`, `prune`, `status`, `write_status` and `event`; elsewhere
-    they raise PluginError.
+    `Context[K, S, State]` is that of a controller of `ctrlhost.Plugin`, with the types of the kind's struct, the
+    plugin's settings and its state, which may be left out. Only there are `object`, `settings`, `state`, `cache`,
+    `ensure`, `prune`, `status`, `write_status` and `event`; elsewhere they raise PluginError.
     """
 
     __slots__ = (
@@ -144,7 +146,7 @@ class Context(Parameters[K, S]):
     def request(self, request: Request | None) -> None:
         self._request = request
 
-    def of_run(self) -> Context[K, S]:
+    def of_run(self) -> Context[K, S, State]:
         """Return a context for the run that begins, which nobody reuses; `end` ends it."""
         run = object.__new__(type(self))
         for name in Context.__slots__:
@@ -239,9 +241,9 @@ class Context(Parameters[K, S]):
         return cast("S", self._declared("settings").settings)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """What the plugin's `setup` returned for this host; None without one."""
-        return self._declared("state").state
+        return cast("State", self._declared("state").state)
 
     @property
     def status(self) -> StatusWriter:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctrlhost import conditions
 from ctrlhost.controller.merge_patch import equal, has_list, merge_patch, plain
 from ctrlhost.suggestions import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ctrlhost.cache import Object
     from ctrlhost.clock import Clock
@@ -57,15 +59,17 @@ class StatusWriter:
         #: The conditions by type, None to remove.
         self._conditions: dict[str, _Condition | None] = {}
 
-    def set(self, /, **fields: Any) -> None:
+    def set(self, status: msgspec.Struct | None = None, /, **fields: Any) -> None:
         """Set fields of the status by their names, None to remove one; fields that are not named stay.
+
+        A struct, whose fields type checkers check, sets all of its fields but `conditions` and `observedGeneration`.
 
         A value replaces the whole field. TypeError for a field that the model lacks, and for a value that is no JSON;
         PluginError if the kind has no status subresource, or `reads` of its `For` no status.
         """
         self._shape.check()
         known, changed = self._shape.fields, {}
-        for name, value in fields.items():
+        for name, value in (*_fields_of(status, by_model=known is not None), *fields.items()):
             if name == "conditions":
                 raise TypeError("ctx.status.condition(…) sets conditions one by one; those of other writers stay")
             if known is not None and name not in known:
@@ -182,6 +186,19 @@ class StatusWriter:
 
     def _unknown(self, name: str, known: Mapping[str, str]) -> str:
         return f"the status of {self._shape.kind} has no field `{name}`; {suggest(name, known) or 'it has none'}"
+
+
+def _fields_of(status: msgspec.Struct | None, *, by_model: bool) -> Iterator[tuple[str, Any]]:
+    """Return the fields that a struct sets, by their names in the model or in objects."""
+    if status is None:
+        return
+    if not isinstance(status, msgspec.Struct):
+        raise TypeError(f"ctx.status.set takes a struct of the status, or fields by their names, got {status!r:.80}")
+    for field in msgspec.structs.fields(status):
+        value = getattr(status, field.name)
+        set_elsewhere = field.encode_name == "observedGeneration" or (field.encode_name == "conditions" and not value)
+        if not set_elsewhere and value is not msgspec.UNSET:
+            yield field.name if by_model else field.encode_name, value
 
 
 def _repr(text: str) -> str:

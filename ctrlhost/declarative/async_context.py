@@ -35,14 +35,16 @@ if TYPE_CHECKING:
     K = TypeVar("K", default=builtins.object, covariant=True)
     #: The plugin's settings.
     S = TypeVar("S", default=builtins.object, covariant=True)
+    #: What the plugin's `setup` returns.
+    State = TypeVar("State", default=Any, covariant=True)
 else:
     from ctrlhost.controller.parameters import Parameters
 
-    K = S = object
+    K = S = State = object
 
 
 @remembers_calls("ctx")
-class AsyncContext(Parameters[K, S]):
+class AsyncContext(Parameters[K, S, State]):
     """Context of one run of an `async def`. Valid only during the call, and only on its task.
 
     The names are those of `Context`; methods that write or wait are awaited, and `client` is an `AsyncClient`.
@@ -124,9 +126,9 @@ class AsyncContext(Parameters[K, S]):
         return cast("S", self._run.settings)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """What the plugin's `setup` returned for this host; None without one."""
-        return self._run.state
+        return cast("State", self._run.state)
 
     @property
     def status(self) -> StatusWriter:

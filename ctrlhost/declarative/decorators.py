@@ -1,8 +1,12 @@
-"""The types of the decorators of `ctrlhost.Plugin`."""
+"""The types of the decorators of `ctrlhost.Plugin`.
+
+Of the signatures of `__call__`, mypy names the first and pyright the last one in their messages: both are that of a
+`def`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -11,49 +15,80 @@ if TYPE_CHECKING:
     from ctrlhost.controller.index import Index
     from ctrlhost.declarative.async_context import AsyncContext
     from ctrlhost.declarative.controller import Controller
+    from ctrlhost.plugin.context import PluginContext
     from ctrlhost.request import Result
 
 #: The struct of the reconciled kind, or `Object`.
 K = TypeVar("K")
 #: The plugin's settings.
 S = TypeVar("S", covariant=True)
+#: What the plugin's `setup` returns.
+State = TypeVar("State", covariant=True)
+#: The same of a host.
+HostS = TypeVar("HostS")
+HostState = TypeVar("HostState")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class ControllerDecorator(Protocol[K, S]):
+class ControllerDecorator(Protocol[K, S, State]):
     """Takes a `def` or an `async def` of `(ctx, obj)`."""
 
     @overload
     def __call__(
-        self, function: Callable[[AsyncContext[K, S], K], Coroutine[object, object, Result | None]], /
+        self, function: Callable[[Context[K, S, State], K], Result | None], /
+    ) -> Controller[K, Result | None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[AsyncContext[K, S, State], K], Coroutine[object, object, Result | None]], /
     ) -> Controller[K, Coroutine[object, object, Result | None]]: ...
     @overload
-    def __call__(self, function: Callable[[Context[K, S], K], Result | None], /) -> Controller[K, Result | None]: ...
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[[Context[K, S, State], K], Result | None], /
+    ) -> Controller[K, Result | None]: ...
 
 
-class FinalizerDecorator(Protocol[K, S]):
+class FinalizerDecorator(Protocol[K, S, State]):
     """Takes a `def` or an `async def` of `(ctx, obj)`, and returns it; a unit test may call it with any context."""
 
     @overload
     def __call__(
-        self, function: Callable[[AsyncContext[K, S], K], Coroutine[object, object, Result | None]], /
-    ) -> Callable[[Any, K], Coroutine[object, object, Result | None]]: ...
+        self, function: Callable[[Context[K, S, State], K], Result | None], /
+    ) -> Callable[[Any, K], Result | None]: ...
     @overload
     def __call__(
-        self, function: Callable[[Context[K, S], K], Result | None], /
+        self, function: Callable[[AsyncContext[K, S, State], K], Coroutine[object, object, Result | None]], /
+    ) -> Callable[[Any, K], Coroutine[object, object, Result | None]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[[Context[K, S, State], K], Result | None], /
     ) -> Callable[[Any, K], Result | None]: ...
 
 
-class GoneDecorator(Protocol[K, S]):
+class GoneDecorator(Protocol[K, S, State]):
     """Takes a `def` or an `async def` of `(ctx, obj)`, where `obj` may be None."""
 
     @overload
     def __call__(
-        self, function: Callable[[AsyncContext[K, S], K | None], Coroutine[object, object, Result | None]], /
-    ) -> Controller[K | None, Coroutine[object, object, Result | None]]: ...
+        self, function: Callable[[Context[K, S, State], K | None], Result | None], /
+    ) -> Controller[K | None, Result | None]: ...
     @overload
     def __call__(
-        self, function: Callable[[Context[K, S], K | None], Result | None], /
+        self, function: Callable[[AsyncContext[K, S, State], K | None], Coroutine[object, object, Result | None]], /
+    ) -> Controller[K | None, Coroutine[object, object, Result | None]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[[Context[K, S, State], K | None], Result | None], /
     ) -> Controller[K | None, Result | None]: ...
+
+
+class HostDecorator(Protocol[HostS, HostState]):
+    """Takes a function whose first argument is the host, and returns it."""
+
+    def __call__(
+        self, function: Callable[Concatenate[PluginContext[HostS, HostState], P], R], /
+    ) -> Callable[Concatenate[PluginContext[HostS, HostState], P], R]:
+        """Return the function."""
 
 
 class IndexDecorator(Protocol[K]):

@@ -19,7 +19,7 @@ from ctrlhost.models.kinds import kind_of
 from ctrlhost.permissions import Permission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
     from typing import Generic as Parameters
     from typing import TypeAlias
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ControllerDecorator,
         FinalizerDecorator,
         GoneDecorator,
+        HostDecorator,
         IndexDecorator,
     )
     from ctrlhost.duration import DurationLike
@@ -43,22 +44,27 @@ if TYPE_CHECKING:
 
     #: The plugin's settings, None without any.
     S = DefaultTypeVar("S", default=None)
+    #: What `setup` returns.
+    State = DefaultTypeVar("State", default=Any)
     T = TypeVar("T")
     #: An option, or a function of the settings that returns it.
     OfSettings: TypeAlias = T | Callable[[S], T]
+    #: What a function of `setup` may return: the state or nothing, or what yields one of these once.
+    SetUp: TypeAlias = T | Iterator[T | None] | AsyncIterator[T | None] | Awaitable[T | None] | None
 else:
     from ctrlhost.controller.parameters import Parameters
 
-    S = object
+    S = State = object
 
 #: The names of plugins, which `ctx.ensure` writes as annotations.
 _ANNOTATION_NAME = re.compile(r"(?=.{1,63}\Z)[a-z0-9](?:[-a-z0-9_.]*[a-z0-9])?", re.IGNORECASE | re.ASCII)
 
 K = TypeVar("K")
 F = TypeVar("F", bound="Callable[..., Any]")
+R = TypeVar("R")
 
 
-class Plugin(Parameters[S]):
+class Plugin(Parameters[S, State]):
     """A plugin: decorate functions with its methods at the top level of a module.
 
     ```python
@@ -75,16 +81,13 @@ class Plugin(Parameters[S]):
     declares: nothing runs and no request is sent until a host loads the plugin. After that a decorator raises
     RuntimeError.
 
-    `settings` is the struct of the plugin's settings. `crds` are names of YAML files, with `*` and `?`, in the package
+    `settings` is the struct of the plugin's settings. `Plugin[Settings, State]` also has the type of what `setup`
+    returns, for type checkers. `crds` are names of YAML files, with `*` and `?`, in the package
     of the module that makes the plugin. Several hosts may use one object: what belongs to a host is what `setup`
     returns.
     """
 
-    @overload
-    def __init__(self: Plugin[None], *, settings: None = None, crds: str | Sequence[str] = ()) -> None: ...
-    @overload
-    def __init__(self, *, settings: type[S], crds: str | Sequence[str] = ()) -> None: ...
-    def __init__(self, *, settings: Any = None, crds: str | Sequence[str] = ()) -> None:
+    def __init__(self, *, settings: type[S] | None = None, crds: str | Sequence[str] = ()) -> None:
         """Start an empty declaration."""
         names = sys._getframe(1).f_globals  # noqa: SLF001 - as `warnings` and `logging` do
         module = str(names.get("__name__", ""))
@@ -119,7 +122,7 @@ class Plugin(Parameters[S]):
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
-    ) -> ControllerDecorator[K, S]: ...
+    ) -> ControllerDecorator[K, S, State]: ...
     @overload
     def controller(
         self,
@@ -139,7 +142,7 @@ class Plugin(Parameters[S]):
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
-    ) -> ControllerDecorator[Object, S]: ...
+    ) -> ControllerDecorator[Object, S, State]: ...
     @overload
     def controller(
         self,
@@ -159,7 +162,7 @@ class Plugin(Parameters[S]):
         suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
-    ) -> GoneDecorator[K, S]: ...
+    ) -> GoneDecorator[K, S, State]: ...
     @overload
     def controller(
         self,
@@ -179,7 +182,7 @@ class Plugin(Parameters[S]):
         suppress_echo: OfSettings[bool, S] = False,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
-    ) -> GoneDecorator[Object, S]: ...
+    ) -> GoneDecorator[Object, S, State]: ...
     @parentheses.needed
     def controller(self, kind: Any, **options: Any) -> Any:
         """Reconcile the objects of a kind with the decorated `function(ctx, obj)`.
@@ -228,7 +231,7 @@ class Plugin(Parameters[S]):
     @parentheses.needed
     def finalizer(
         self, name: str, *, of: Controller[K, Any], when: Callable[[K], bool] | None = None
-    ) -> FinalizerDecorator[K, S]:
+    ) -> FinalizerDecorator[K, S, State]:
         """Call the decorated `function(ctx, obj)` for objects of a controller that are being deleted.
 
         ```python
@@ -299,7 +302,7 @@ class Plugin(Parameters[S]):
         first_after: OfSettings[DurationLike, S] = 0.0,
         needs_leader: OfSettings[bool, S] = False,
         until: Until = "stopping",
-    ) -> Callable[[F], F]:
+    ) -> HostDecorator[S, State]:
         """Call the decorated `function(host, stop)` on a thread of its own, once or with `every` repeatedly.
 
         ```python
@@ -327,7 +330,10 @@ class Plugin(Parameters[S]):
         return self._declares("tasks", "task", ("host", "stop"), options)
 
     @parentheses.needless
-    def setup(self, function: F) -> F:
+    def setup(
+        self,
+        function: Callable[[PluginContext[S, State]], SetUp[State]],
+    ) -> Callable[[PluginContext[S, State]], Any]:
         """Call `function(host)` at set-up; it must not use the network. What it returns is `host.state`.
 
         ```python
@@ -347,22 +353,22 @@ class Plugin(Parameters[S]):
         return self._declares("setup", "setup", ("host",))(function)
 
     @parentheses.needless
-    def synced(self, function: F) -> F:
+    def synced(self, function: Callable[[PluginContext[S, State]], R]) -> Callable[[PluginContext[S, State]], R]:
         """Call `function(host)` once all caches of the plugin are full; no worker of it runs before."""
         return self._declares("synced", "synced", ("host",))(function)
 
     @parentheses.needless
-    def elected(self, function: F) -> F:
+    def elected(self, function: Callable[[PluginContext[S, State]], R]) -> Callable[[PluginContext[S, State]], R]:
         """Call `function(host)` when this replica begins to lead; without leader election once, after `synced`."""
         return self._declares("elected", "elected", ("host",))(function)
 
     @parentheses.needless
-    def deposed(self, function: F) -> F:
+    def deposed(self, function: Callable[[PluginContext[S, State]], R]) -> Callable[[PluginContext[S, State]], R]:
         """Call `function(host)` when this replica no longer leads."""
         return self._declares("deposed", "deposed", ("host",))(function)
 
     @parentheses.needless
-    def stopping(self, function: F) -> F:
+    def stopping(self, function: Callable[[PluginContext[S, State]], R]) -> Callable[[PluginContext[S, State]], R]:
         """Call `function(host)` before a shutdown, while workers still run.
 
         What they use is closed after a `yield` in the function of `setup`.
@@ -370,7 +376,7 @@ class Plugin(Parameters[S]):
         return self._declares("stopping", "stopping", ("host",))(function)
 
     @parentheses.needed
-    def health(self, name: str) -> Callable[[F], F]:
+    def health(self, name: str) -> HostDecorator[S, State]:
         """Call the decorated `function(host)` for `/healthz`; it raises if the plugin is unhealthy.
 
         ```python
@@ -420,12 +426,12 @@ class Plugin(Parameters[S]):
         return None
 
     @parentheses.needed
-    def page(self, path: str) -> Callable[[F], F]:
+    def page(self, path: str) -> HostDecorator[S, State]:
         """Serve the ASGI application that the decorated `function(host)` returns, below `/PLUGIN` + `path`."""
         return self._declares("pages", "page", ("host",), {"path": path})
 
     @parentheses.needed
-    def report(self, path: str, *, title: str = "") -> Callable[[F], F]:
+    def report(self, path: str, *, title: str = "") -> HostDecorator[S, State]:
         """Serve what the decorated `function(host)` returns below `/PLUGIN` + `path`, as an HTML table or as JSON.
 
         ```python

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     #: The plugin's settings.
     S = TypeVar("S", default=Any)
+    #: The plugin's own object.
+    State = TypeVar("State", default=Any)
 
     class NamedController(Protocol):
         """A declared controller, which has a name."""
@@ -51,13 +53,13 @@ if TYPE_CHECKING:
 else:
     from ctrlhost.controller.parameters import Parameters
 
-    S = object
+    S = State = object
 
 
-class PluginContext(Parameters[S]):
+class PluginContext(Parameters[S, State]):
     """One plugin's access to the host. Plugins register everything in `ctrlhost_setup`, which must not use the network.
 
-    `PluginContext[Settings]` has the type of the plugin's settings.
+    `PluginContext[Settings, State]` has the types of the plugin's settings and state; both may be left out.
 
     Register in that hook's thread; the properties, the client and the events may be used from any thread.
     """
@@ -95,12 +97,12 @@ class PluginContext(Parameters[S]):
         self.starts_together = False
 
     @property
-    def state(self) -> Any:
+    def state(self) -> State:
         """The plugin's own object, set in `ctrlhost_setup` for its later hooks; the host does not use it."""
-        return self.scope.state
+        return cast("State", self.scope.state)
 
     @state.setter
-    def state(self, state: Any) -> None:
+    def state(self, state: State) -> None:
         self.scope.state = state
 
     def start_together(self) -> None:

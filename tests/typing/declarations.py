@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, assert_type
 
 import msgspec
@@ -153,7 +153,104 @@ def task(host: ctrlhost.PluginContext, stop: threading.Event) -> None: ...
 @plugin.setup
 def setup(host: ctrlhost.PluginContext[Settings]) -> dict[str, Any]:
     assert_type(host.settings, Settings)
+    host.settings.imagee  # type: ignore[attr-defined]  # noqa: B018
     return {}
+
+
+@plugin.controller(Memcached, name="status")
+def write_status(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> None:
+    ctx.status.set(Status(readyReplicas=3))
+    ctx.status.set(Status(reddyReplicas=3))  # type: ignore[call-arg]
+    ctx.status.set(Status(readyReplicas="text"))  # type: ignore[arg-type]
+    ctx.status.set("text")  # type: ignore[arg-type]
+
+
+class Pool(msgspec.Struct):
+    size: int = 0
+
+
+stateful = ctrlhost.Plugin[Settings, Pool](settings=Settings)
+
+
+only_state = ctrlhost.Plugin[None, Pool]()
+annotated: ctrlhost.Plugin[Settings, Pool] = ctrlhost.Plugin(settings=Settings)
+assert_type(only_state, ctrlhost.Plugin[None, Pool])
+assert_type(annotated, ctrlhost.Plugin[Settings, Pool])
+
+
+@only_state.setup
+def set_up_only_state(host: ctrlhost.PluginContext[None, Pool]) -> Pool:
+    assert_type(host.state, Pool)
+    return Pool()
+
+
+@stateful.setup
+async def open_pool(host: ctrlhost.PluginContext[Settings, Pool]) -> AsyncIterator[Pool]:
+    yield Pool()
+    assert_type(host.state, Pool)
+
+
+@stateful.setup
+def set_up_more(host: ctrlhost.PluginContext[Settings, Pool]) -> Iterator[None]:
+    host.state.sice  # type: ignore[attr-defined]  # noqa: B018
+    yield
+
+
+@stateful.setup
+def set_up_nothing(host: ctrlhost.PluginContext) -> None: ...
+
+
+@stateful.setup  # type: ignore[arg-type]
+def wrong_state(host: ctrlhost.PluginContext[Settings, Pool]) -> int:
+    return 3
+
+
+@stateful.controller(Memcached)
+def with_state(ctx: ctrlhost.Context[Memcached, Settings, Pool], mc: Memcached) -> None:
+    assert_type(ctx.state, Pool)
+    assert_type(ctx.state.size, int)
+    ctx.state.sice  # type: ignore[attr-defined]  # noqa: B018
+
+
+@stateful.finalizer("cache.example.com/cleanup", of=with_state)
+def clean_up_with_state(ctx: ctrlhost.Context[Memcached, Settings, Pool], mc: Memcached) -> None:
+    assert_type(ctx.state, Pool)
+
+
+@stateful.controller(Memcached, name="async-state")
+async def with_state_async(ctx: ctrlhost.AsyncContext[Memcached, Settings, Pool], mc: Memcached) -> None:
+    assert_type(ctx.state, Pool)
+
+
+@stateful.controller(Memcached, name="wrong-state")  # type: ignore[arg-type]
+def with_wrong_state(ctx: ctrlhost.Context[Memcached, Settings, Spec], mc: Memcached) -> None: ...
+
+
+@stateful.controller(Memcached, name="any-state")
+def with_any_state(ctx: ctrlhost.Context[Memcached, Settings], mc: Memcached) -> None: ...
+
+
+@stateful.task(every=30.0)
+def task_with_state(host: ctrlhost.PluginContext[Settings, Pool], stop: threading.Event) -> None:
+    assert_type(host.state.size, int)
+
+
+@stateful.task()  # type: ignore[arg-type]
+def wrong_task(host: ctrlhost.PluginContext[Spec], stop: threading.Event) -> None: ...
+
+
+@stateful.report("/pool")
+async def report(host: ctrlhost.PluginContext[Settings, Pool]) -> dict[str, int]:
+    return {"size": host.state.size}
+
+
+@stateful.elected  # type: ignore[arg-type]
+def wrong_elected(host: ctrlhost.PluginContext[Settings, Spec]) -> None: ...
+
+
+@stateful.health("pool")
+def is_open(host: ctrlhost.PluginContext[Settings, Pool]) -> None:
+    assert_type(host.settings, Settings)
 
 
 @plugin.permission

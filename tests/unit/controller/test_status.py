@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 
+import ctrlhost
 from ctrlhost.cache import Object
 from ctrlhost.controller.status import StatusWriter
 from ctrlhost.controller.status_shape import StatusShape
@@ -279,3 +281,35 @@ def test_a_status_that_cannot_be_written_is_an_error_at_first_use(
         getattr(writer, use)(*arguments)
     assert raised.value.plugin == "demo"
     assert hint in (raised.value.hint or "")
+
+
+class OfStruct(ctrlhost.ModelStatus):
+    """A status with a field of another name in objects."""
+
+    ready: int = 0
+    from_: str | None = msgspec.field(default=None, name="from")
+    kept: str | msgspec.UnsetType = msgspec.UNSET
+
+
+@pytest.mark.behaviour("findings3/NA11")
+@pytest.mark.parametrize("fields", [None, {"ready": "ready", "from_": "from", "kept": "kept"}], ids=["bare", "model"])
+def test_a_struct_sets_all_of_its_fields_but_conditions(clock: ManualClock, fields: dict[str, str] | None) -> None:
+    before = {"ready": 3, "from": "there", "kept": "x", "observedGeneration": 3, "conditions": [condition()]}
+    writer = Written(clock, fields=fields, observed_generation=True).over(before)
+    writer.set(OfStruct(ready=3, from_="there"))
+    assert patch_of(writer) is None
+    writer.set(OfStruct())
+    assert writer.written == {"ready": 0, "from": None}
+    writer.set(OfStruct(), ready=2)
+    assert writer.written == {"ready": 2, "from": None}
+
+
+@pytest.mark.behaviour("findings3/NA11")
+def test_only_a_struct_of_the_status_is_set(clock: ManualClock) -> None:
+    writer = Written(clock, fields={"ready": "ready"}).over({})
+    with pytest.raises(TypeError, match="has no field `from_`"):
+        writer.set(OfStruct())
+    with pytest.raises(TypeError, match=r"takes a struct of the status, or fields by their names, got \{'ready': 1\}"):
+        writer.set({"ready": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="sets conditions one by one"):
+        writer.set(ctrlhost.ModelStatus(conditions=[ctrlhost.Condition(type="Ready", status="True")]))
