@@ -9,55 +9,41 @@ import pytest
 
 import ctrlhost
 from tests.support.ensuring import Operator
+from tests.support.objects import crd
 from tests.support.operators import MINE, deployment
 from tests.support.plugin_modules import config_map
 from tests.support.waiting import create_eventually, eventually
 
 RBAC = "rbac.authorization.k8s.io"
 #: A kind with lists that are replaced as a whole, as HTTPRoute has them, and with texts.
-ROUTES: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "routes.drift.example.com"},
-    "spec": {
-        "group": "drift.example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Route", "listKind": "RouteList", "plural": "routes", "singular": "route"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "version": {"type": "string"},
-                                    "allowed": {"type": "array", "items": {"type": "string"}},
-                                    "parentRefs": {
-                                        "type": "array",
-                                        "x-kubernetes-list-type": "atomic",
-                                        "items": {
-                                            "type": "object",
-                                            "properties": {
-                                                "name": {"type": "string"},
-                                                "kind": {"type": "string", "default": "Gateway"},
-                                                "port": {"type": "integer"},
-                                            },
-                                        },
-                                    },
-                                },
-                            }
+ROUTES = crd(
+    "drift.example.com",
+    "Route",
+    schema={
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "version": {"type": "string"},
+                    "allowed": {"type": "array", "items": {"type": "string"}},
+                    "parentRefs": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "atomic",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": {"type": "string"},
+                                "kind": {"type": "string", "default": "Gateway"},
+                                "port": {"type": "integer"},
+                            },
                         },
-                    }
+                    },
                 },
             }
-        ],
+        },
     },
-}
+)
 
 
 def template(**pod: Any) -> dict[str, Any]:

@@ -16,35 +16,21 @@ from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
 from tests.host.conftest import Distributions
+from tests.support.objects import crd
 
 behaviour = pytest.mark.behaviour
 
 Run: TypeAlias = Callable[..., CompletedProcess[str]]
 
-CRD: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.check.test"},
-    "spec": {
-        "group": "check.test",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
-                    }
-                },
-                "subresources": {"status": {}},
-            }
-        ],
+CRD = crd(
+    "check.test",
+    "Widget",
+    schema={
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
     },
-}
+)
+CRD["spec"]["versions"][0]["subresources"] = {"status": {}}
 
 PLUGIN = """
     import msgspec

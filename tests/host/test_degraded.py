@@ -11,6 +11,7 @@ import pytest
 import ctrlhost
 from ctrlhost import For, Request
 from ctrlhost.testing import ManualClock
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
 
@@ -79,7 +80,7 @@ def test_a_plugin_that_waits_for_over_a_minute_is_degraded(ctrlhost_host: Any, m
     host.wait_for(lambda: "waiting" in degraded(host))
     assert degraded(host)["waiting"].startswith("for 61 s: Missing (example.com/v1)")
     assert ready_line(host).passed
-    host.client.create(crd())
+    host.client.create(crd("example.com", "Missing"))
     host.wait_for(lambda: host.host.plugins[0].state == "running" or manual_clock.advance(1))
     host.wait_for(lambda: "waiting" not in degraded(host))
 
@@ -107,18 +108,3 @@ def test_a_key_that_is_queued_for_over_five_minutes_degrades(ctrlhost_host: Any,
     assert degraded(host)["backlog"] == "the oldest key of demo/c has been queued for 305 s"
     release.set()
     host.wait_for(lambda: "backlog" not in degraded(host))
-
-
-def crd() -> dict[str, Any]:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "missings.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "missings", "singular": "missing", "kind": "Missing"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }

@@ -106,10 +106,10 @@ def lease(name: str = "l") -> dict[str, Any]:
     }
 
 
-def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
-    """Return the CRD of a kind that accepts all fields."""
+def crd(group: str, kind: str, scope: str = "Namespaced", schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the CRD of a kind with one version, `v1`; without a schema it accepts all fields."""
     singular = kind.lower()
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    schema = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -118,7 +118,7 @@ def crd(group: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
             "group": group,
             "scope": scope,
             "names": {"kind": kind, "plural": f"{singular}s", "singular": singular, "listKind": f"{kind}List"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
     }
 

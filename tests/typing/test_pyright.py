@@ -10,70 +10,58 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.objects import crd
+
 ROOT = Path(__file__).parents[2]
 FILES = ("declarations.py", "uses.py")
 #: Each structural part that has a type of its own.
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "things.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Cluster",
-        "names": {"plural": "things", "kind": "Thing"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "required": ["spec"],
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {
-                                    "class": {"type": "string", "enum": ["a", "b"]},
-                                    "ports": {
-                                        "type": "array",
-                                        "items": {
-                                            "type": "object",
-                                            "required": ["target"],
-                                            "properties": {"target": {"x-kubernetes-int-or-string": True}},
-                                        },
-                                    },
-                                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-                                },
-                            },
-                            "status": {
-                                "type": "object",
-                                "properties": {
-                                    "conditions": {
-                                        "type": "array",
-                                        "items": {
-                                            "type": "object",
-                                            "required": ["type", "status", "lastTransitionTime"],
-                                            "properties": {
-                                                "type": {"type": "string"},
-                                                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-                                                "lastTransitionTime": {"type": "string", "format": "date-time"},
-                                                "reason": {"type": "string"},
-                                                "message": {"type": "string"},
-                                                "observedGeneration": {"type": "integer", "format": "int64"},
-                                            },
-                                        },
-                                    }
-                                },
+CRD = crd(
+    "example.com",
+    "Thing",
+    "Cluster",
+    schema={
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "class": {"type": "string", "enum": ["a", "b"]},
+                    "ports": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["target"],
+                            "properties": {"target": {"x-kubernetes-int-or-string": True}},
+                        },
+                    },
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+            },
+            "status": {
+                "type": "object",
+                "properties": {
+                    "conditions": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["type", "status", "lastTransitionTime"],
+                            "properties": {
+                                "type": {"type": "string"},
+                                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                                "reason": {"type": "string"},
+                                "message": {"type": "string"},
+                                "observedGeneration": {"type": "integer", "format": "int64"},
                             },
                         },
                     }
                 },
-            }
-        ],
+            },
+        },
     },
-}
+)
 USER = """
 from typing import Any, Literal, assert_type
 

@@ -223,15 +223,17 @@ def test_openapi_v3_of_a_built_in_group(api: Api) -> None:
     assert (moved.status, moved.headers["location"]) == (301, url)
 
 
-def test_every_reference_in_openapi_resolves(api: Api) -> None:
-    def references(value: Any) -> set[str]:
-        if isinstance(value, list):
-            return {ref for item in value for ref in references(item)}
-        if not isinstance(value, dict):
-            return set()
-        targets = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-        return targets.union(*(references(item) for item in value.values()))
+def references(value: Any) -> set[str]:
+    """Return the targets of all `$ref` in a document."""
+    if isinstance(value, list):
+        return {ref for item in value for ref in references(item)}
+    if not isinstance(value, dict):
+        return set()
+    targets = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+    return targets.union(*(references(item) for item in value.values()))
 
+
+def test_every_reference_in_openapi_resolves(api: Api) -> None:
     for entry in api.get("/openapi/v3").expect(200)["paths"].values():
         document = api.get(entry["serverRelativeURL"]).expect(200)
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ctrlhost_sandbox import Sandbox
 
+from sandbox.tests.api.test_discovery import references
 from sandbox.tests.api.test_kubectl import KUBECTL
 from sandbox.tests.conftest import Crd
 from tests.support.http_client import Api
@@ -96,14 +97,6 @@ def test_built_in_kinds_have_definitions(api: Api) -> None:
     operation = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
     assert operation[GVK]["kind"] == "Deployment"
     assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in operation["parameters"]
-
-    def references(value: Any) -> set[str]:
-        if isinstance(value, list):
-            return {reference for item in value for reference in references(item)}
-        if not isinstance(value, dict):
-            return set()
-        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-        return own.union(*(references(item) for item in value.values()))
 
     assert references(document) <= {f"#/definitions/{name}" for name in document["definitions"]}
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from ctrlhost_sandbox import Sandbox
 
+from ctrlhost.client import Client
 from tests.host.conftest import Distributions, StartHost, distributions, start_host
 from tests.support.isolated import BAD, GOOD, IsolatedHost
 
 __all__ = ["distributions", "start_host"]
+
+
+@pytest.fixture
+def client(sandbox: Sandbox) -> Iterator[Client]:
+    client = Client.load(sandbox.kubeconfig)
+    yield client
+    client.close()
 
 
 @pytest.fixture

@@ -24,13 +24,6 @@ LEASES = {"shared": (("--leader-elect",), "ctrlhost"), "own": (ELECTED, "ctrlhos
 
 
 @pytest.fixture
-def client(sandbox: Any) -> Iterator[Client]:
-    api = Client.load(sandbox.kubeconfig)
-    yield api
-    api.close()
-
-
-@pytest.fixture
 def run_directory() -> Iterator[Path]:
     with short_directory() as folder:
         yield folder

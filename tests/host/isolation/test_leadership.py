@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,13 +35,6 @@ SYNCED = """
         except ctrlhost.NotLeading as error:
             plugin.log.info("synced without leading: %s", error.reason)
 """
-
-
-@pytest.fixture
-def client(sandbox: Any) -> Iterator[Client]:
-    api = Client.load(sandbox.kubeconfig)
-    yield api
-    api.close()
 
 
 @pytest.fixture

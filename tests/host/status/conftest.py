@@ -38,3 +38,18 @@ def slow_map(ctrlhost_host: Any) -> Iterator[tuple[Any, threading.Event]]:
         host.client.create(config_map(f"held{number}"))
     yield host, release
     release.set()
+
+
+@pytest.fixture
+def long_queue(ctrlhost_host: Any) -> Any:
+    """A standby, so that nothing empties the queue of `demo/c`, which has 100,000 keys."""
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        source = For("v1", "ConfigMap", label_selector="none")
+        plugin.add_controller("c", lambda _ctx, _request: None, source, needs_leader=True)
+
+    leader = ctrlhost_host(plugin_of(setup), leader_elect=True)
+    leader.wait_for(lambda: leader.host.leadership.leases()[0].mine)
+    host = ctrlhost_host(plugin_of(setup), sandbox=leader.sandbox, leader_elect=True, listen="127.0.0.1:0")
+    host.controllers["demo/c"].queue.add_many([Request(f"a{number}", "default") for number in range(100_000)])
+    return host

@@ -495,16 +495,8 @@ def test_the_page_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_host:
 
 
 @behaviour("operations/OP66")
-def test_a_long_queue_is_shown_a_hundred_keys_at_a_time(ctrlhost_host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def setup(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("c", quiet, For("v1", "ConfigMap", label_selector="none"), needs_leader=True)
-
-    # A standby: its queue is not emptied.
-    leader = ctrlhost_host(plugin_of(setup), leader_elect=True)
-    leader.wait_for(lambda: leader.host.leadership.leases()[0].mine)
-    host = ctrlhost_host(plugin_of(setup), sandbox=leader.sandbox, leader_elect=True, listen=LISTEN)
-    queue = host.controllers["demo/c"].queue
-    queue.add_many([Request(f"a{number}", "default") for number in range(100_000)])
+def test_a_long_queue_is_shown_a_hundred_keys_at_a_time(long_queue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, queue = long_queue, long_queue.controllers["demo/c"].queue
     # No page takes a snapshot of the whole queue, or lists a cache.
     forbidden = pytest.fail
     monkeypatch.setattr(type(queue), "summary", lambda *_: forbidden("a summary of the queue"), raising=False)

@@ -258,16 +258,8 @@ def test_the_status_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_hos
 
 
 @behaviour("operations/OP66")
-def test_a_page_of_a_long_queue_has_a_hundred_keys_and_a_next_page(ctrlhost_host: Any) -> None:
-    def setup(plugin: ctrlhost.PluginContext) -> None:
-        plugin.add_controller("c", quiet, For("v1", "ConfigMap", label_selector="none"), needs_leader=True)
-
-    # A standby: its queue is not emptied.
-    leader = ctrlhost_host(plugin_of(setup), leader_elect=True)
-    leader.wait_for(lambda: leader.host.leadership.leases()[0].mine)
-    host = ctrlhost_host(plugin_of(setup), sandbox=leader.sandbox, leader_elect=True, listen=LISTEN)
-    queue = host.controllers["demo/c"].queue
-    queue.add_many([Request(f"a{number}", "default") for number in range(100_000)])
+def test_a_page_of_a_long_queue_has_a_hundred_keys_and_a_next_page(long_queue: Any) -> None:
+    host = long_queue
     first = page_of(host, "demo/c", part="queued")
     assert (len(first["items"]), first["total"]) == (100, 100_000)
     second = page_of(host, "demo/c", part="queued", after=first["next"])

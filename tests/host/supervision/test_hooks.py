@@ -11,6 +11,7 @@ import pytest
 import ctrlhost
 from ctrlhost import For
 from tests.support.misbehaviour import Good, Hang, metric, reason_of, state_of
+from tests.support.objects import crd
 from tests.support.plugin_modules import plugin_of
 from tests.support.waiting import eventually
 
@@ -93,28 +94,15 @@ def test_what_a_late_setup_registers_never_runs(start, good: Good, hang: Hang, c
 @behaviour("supervision/EN3")
 @pytest.mark.parametrize("count", [0, 1])
 def test_hanging_crds_hold_up_nobody(start, hang: Hang, ctrlhost_host, count: int) -> None:
-    def crd(plural: str) -> dict[str, Any]:
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.example.com"},
-            "spec": {
-                "group": "example.com",
-                "scope": "Namespaced",
-                "names": {"plural": plural, "kind": plural.title(), "singular": plural[:-1]},
-                "versions": [
-                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-                ],
-            },
-        }
-
     def crds() -> Any:
         if count:
-            yield crd("halves")
+            yield crd("example.com", "Half")
         hang()
 
     other = plugin_of(
-        lambda plugin: plugin.add_controller("c", lambda *_: None, MAPS), "other", crds=lambda: [crd("wholes")]
+        lambda plugin: plugin.add_controller("c", lambda *_: None, MAPS),
+        "other",
+        crds=lambda: [crd("example.com", "Whole")],
     )
     bad = plugin_of(nothing, "bad", crds=crds)
     host = ctrlhost_host(

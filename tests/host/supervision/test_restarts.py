@@ -16,6 +16,7 @@ import ctrlhost
 from ctrlhost import ConfigError, For
 from ctrlhost.testing import ManualClock
 from tests.support.misbehaviour import Good, Hang, metric, reason_of, state_of
+from tests.support.objects import crd
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.waiting import eventually
 
@@ -227,21 +228,7 @@ def test_a_restart_comes_before_the_wait_for_a_kind(start) -> None:
     eventually(lambda: state_of(host, "bad") == "failing")
     eventually(lambda: state_of(host, "bad") == "waiting")
     assert "Widget (example.com/v1)" in reason_of(host, "bad")
-    host.client.create(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "widgets.example.com"},
-            "spec": {
-                "group": "example.com",
-                "scope": "Namespaced",
-                "names": {"plural": "widgets", "kind": "Widget", "singular": "widget"},
-                "versions": [
-                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-                ],
-            },
-        }
-    )
+    host.client.create(crd("example.com", "Widget"))
     eventually(lambda: state_of(host, "bad") == "running", 60)
 
 

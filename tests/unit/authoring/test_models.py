@@ -16,26 +16,15 @@ from ctrlhost_bitcoin import plugin
 from ctrlhost.cache import Object
 from ctrlhost.cli import execute
 from ctrlhost.yaml_text import dump_document
+from tests.support import objects
 
 ROOT = Path(__file__).parents[3]
 
 
 def crd(properties: dict[str, Any], **schema: Any) -> dict[str, Any]:
-    version = {"name": "v1", "served": True, "storage": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [
-                {**version, "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, **schema}}},
-                {"name": "v2", "served": True, "storage": False},
-            ],
-        },
-    }
+    body = objects.crd("example.com", "Thing", schema={"type": "object", "properties": properties, **schema})
+    body["spec"]["versions"].append({"name": "v2", "served": True, "storage": False})
+    return body
 
 
 RECURSIVE: dict[str, Any] = {"type": "object"}

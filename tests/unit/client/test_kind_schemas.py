@@ -13,6 +13,7 @@ from ctrlhost.client.kind_schemas import KindSchemas, Schema
 from ctrlhost.transport.interface import HttpRequest, Response
 from ctrlhost.transport.steps import carry_out
 from ctrlhost.transport.wrapped import WrappedTransport
+from tests.support.objects import crd
 
 
 class Counted(WrappedTransport):
@@ -86,19 +87,8 @@ def test_schemas_of_custom_kinds_are_read_again(transport: Counted, monkeypatch:
         "type": "object",
         "properties": {"tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}},
     }
-    crd = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "plains.cache.example.com"},
-        "spec": {
-            "group": "cache.example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Plain", "plural": "plains"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": described}}],
-        },
-    }
     client = Client.over(transport.transport)
-    client.create(crd)
+    client.create(crd("cache.example.com", "Plain", schema=described))
     plain = read(schemas, transport, *kind)
     assert plain is not None
     assert plain.fields["tags"].list_type == "set"

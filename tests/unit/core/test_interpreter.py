@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,15 +12,6 @@ from tests.support.shared_informers import pod, relist
 from tests.support.waiting import eventually
 
 behaviour = pytest.mark.behaviour
-
-
-@pytest.fixture
-def patient() -> Iterator[None]:
-    """Set a switch interval so long that a thread keeps the interpreter until it releases it by itself."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(20.0)
-    yield
-    sys.setswitchinterval(before)
 
 
 @behaviour("findings/FQ12")

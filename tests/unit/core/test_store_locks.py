@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -94,15 +93,6 @@ def test_no_order_of_holders_and_callers_is_a_deadlock(indexer: Indexer) -> None
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
-
-
-@pytest.fixture
-def patient() -> Iterator[None]:
-    """Set a switch interval so long that a thread keeps the interpreter until it releases it by itself."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(20.0)
-    yield
-    sys.setswitchinterval(before)
 
 
 @behaviour("scale/SC116")

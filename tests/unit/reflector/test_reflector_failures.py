@@ -117,30 +117,28 @@ def test_a_missing_permission_is_logged_at_once_and_reported_until_granted(rig):
     assert rig.pods.reason == ""
 
 
-def test_an_informer_without_permission_waits_and_names_the_permission(server):
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (
+            Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"'),
+            'no permission to list Pod (v1): pods is forbidden: User "x"',
+        ),
+        (
+            Failure(400, "BadRequest", "field label not supported: spec.colour"),
+            "field label not supported: spec.colour",
+        ),
+    ],
+    ids=["no permission", "selector"],
+)
+def test_an_informer_that_the_server_refuses_waits_and_says_why(server, refusal, reason):
     clock = ManualClock()
     rig = Rig(server, clock=clock)
-    denied = Failure(403, "Forbidden", 'pods is forbidden: User "x" cannot list resource "pods"')
-    rig.serve([denied, Json(pod_list(1, pod("a", 1)))]).start()
+    rig.serve([refusal, Json(pod_list(1, pod("a", 1)))]).start()
     try:
         eventually(lambda: rig.pods.state == "waiting")
-        assert rig.pods.reason.startswith('no permission to list Pod (v1): pods is forbidden: User "x"')
+        assert rig.pods.reason.startswith(reason)
         assert not rig.factory.wait_for_sync(0.01)
-        eventually(lambda: clock.waiters() == 1)
-        rig.pods.wake()
-        rig.holds(a=1)
-    finally:
-        rig.stop()
-
-
-def test_an_informer_whose_selector_the_server_refuses_waits(server):
-    clock = ManualClock()
-    rig = Rig(server, clock=clock)
-    refused = Failure(400, "BadRequest", "field label not supported: spec.colour")
-    rig.serve([refused, Json(pod_list(1, pod("a", 1)))]).start()
-    try:
-        eventually(lambda: rig.pods.state == "waiting")
-        assert rig.pods.reason == "field label not supported: spec.colour"
         eventually(lambda: clock.waiters() == 1)
         rig.pods.wake()
         rig.holds(a=1)

@@ -252,17 +252,22 @@ def test_a_retry_beyond_the_timeout_is_not_awaited(ctrlhost_host) -> None:
     assert "attempt 1, next try in" in not_settled(host, timeout=60)
 
 
-@behaviour("authoring/AT7")
-def test_a_manual_clock_goes_on_to_the_retries(ctrlhost_host, manual_clock: ManualClock) -> None:
-    times: list[float] = []
+def failing_thrice(times: list[float], clock: ManualClock) -> Any:
+    """Return a plugin whose runs fail three times, then succeed, and once more after 30 s; `times` gets their times."""
 
-    def fail_thrice(ctx: Any, request: Request) -> ctrlhost.Result | None:
-        times.append(manual_clock.now())
+    def reconcile(ctx: Any, request: Request) -> ctrlhost.Result | None:
+        times.append(clock.now())
         if len(times) <= 3:
             raise ServerError("not yet")
         return ctrlhost.Result(requeue_after=30) if len(times) == 4 else None
 
-    host = ctrlhost_host(reconciling(fail_thrice), clock=manual_clock)
+    return reconciling(reconcile)
+
+
+@behaviour("authoring/AT7")
+def test_a_manual_clock_goes_on_to_the_retries(ctrlhost_host, manual_clock: ManualClock) -> None:
+    times: list[float] = []
+    host = ctrlhost_host(failing_thrice(times, manual_clock), clock=manual_clock)
     host.apply(ANN)
     host.settle(through="20s")
     assert len(times) == 4
@@ -278,14 +283,7 @@ def test_a_manual_clock_goes_on_to_the_retries(ctrlhost_host, manual_clock: Manu
 @behaviour("authoring/AT7")
 def test_one_call_goes_through_retries_and_a_requeue(ctrlhost_host, manual_clock: ManualClock) -> None:
     times: list[float] = []
-
-    def fail_thrice(ctx: Any, request: Request) -> ctrlhost.Result | None:
-        times.append(manual_clock.now())
-        if len(times) <= 3:
-            raise ServerError("not yet")
-        return ctrlhost.Result(requeue_after=30) if len(times) == 4 else None
-
-    host = ctrlhost_host(reconciling(fail_thrice), clock=manual_clock)
+    host = ctrlhost_host(failing_thrice(times, manual_clock), clock=manual_clock)
     host.apply(ANN)
     host.settle(through="1m")
     assert len(times) == 5
