@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import threading
@@ -50,11 +51,11 @@ class PluginFile:
     def load(self) -> ModuleType:
         """Import the file as the module of its name, with its directory on `sys.path`, as `python FILE` has it.
 
-        Files share what they import by one name: of the directories, that of the first file comes first, whatever file
-        is loaded first. PluginLoadError if the import fails, or finds another module of the name: another attempt would
-        do no better.
+        PluginLoadError if the import fails, or finds another module of the name, or if a module beside the file that it
+        imports has the name of one beside an earlier file: another attempt would do no better.
         """
         stem = self.path.stem
+        self._check_helpers()
         with _paths:
             for folder in reversed(self.folders):
                 if folder not in sys.path:
@@ -73,6 +74,24 @@ class PluginFile:
                 hint="rename the file",
             )
         return module
+
+    def _check_helpers(self) -> None:
+        """Raise PluginLoadError for an import that would find the module beside another file than this one."""
+        seen, sources = {self.path.stem}, [self.path]
+        while sources:
+            for name in _imports(sources.pop()) - seen:
+                seen.add(name)
+                own = _module_in(self.path.parent, name)
+                if own is None:
+                    continue
+                first = next(path for folder in self.folders if (path := _module_in(Path(folder), name)) is not None)
+                if first != own:
+                    raise PluginLoadError(
+                        self.name,
+                        f"{self.path} imports `{name}`, which is both {first} and {own}",
+                        hint="rename one of them: the files of a host share what they import",
+                    )
+                sources.append(own)
 
     def _place(self, error: BaseException) -> str:
         """Return the file and line of an error, and in brackets the line that failed in what the file imports."""
@@ -94,6 +113,26 @@ class PluginFile:
         if isinstance(error, ModuleNotFoundError):
             return f"correct the name, install it for {sys.executable}, or put the module beside the file"
         return f"correct the line; `python {self.path.name}` shows the whole error"
+
+
+def _imports(source: Path) -> set[str]:
+    """Return the top-level modules that a source imports; none for one that cannot be parsed, which fails later."""
+    try:
+        tree = ast.parse(source.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return set()
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _module_in(folder: Path, name: str) -> Path | None:
+    """Return the source of a top-level module in a folder; None if it has none of the name."""
+    return next((path for path in (folder / name / "__init__.py", folder / f"{name}.py") if path.is_file()), None)
 
 
 def _one_line(error: BaseException) -> str:

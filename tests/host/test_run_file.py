@@ -78,14 +78,6 @@ def test_a_file_is_a_plugin_of_its_name(tmp_path, start_host):
     assert host.stop() == 0
 
 
-SLOW = """
-    import sys
-    import threading
-
-    # Its import goes on after that of the other file.
-    while "op_b" not in sys.modules:
-        threading.Event().wait(0.01)
-"""
 SHARED = """
     import ctrlhost
     import shared
@@ -96,12 +88,18 @@ SHARED = """
 """
 
 
-def test_files_share_the_module_beside_the_first_one(tmp_path, start_host):
-    write(tmp_path / "a", op_a=SLOW + SHARED, shared="FOLDER = 'a'")
-    write(tmp_path / "b", op_b=SHARED, shared="FOLDER = 'b'")
+@pytest.mark.behaviour("findings3/NB13")
+@pytest.mark.parametrize("between", ["", "import further"], ids=["imported", "imported by what is imported"])
+def test_a_file_whose_module_has_the_name_of_one_beside_an_earlier_file_fails(tmp_path, start_host, between):
+    write(tmp_path / "a", op_a=SHARED, shared="FOLDER = 'a'", other="")
+    through = SHARED.replace("import shared", "import further").replace("shared", "further.shared")
+    # `other` has the name of another one, too, but is not imported.
+    write(tmp_path / "b", op_b=through if between else SHARED, shared="FOLDER = 'b'", further="import shared", other="")
     host = start_host(*(str(tmp_path / name / f"op_{name}.py") for name in "ab"), "--sandbox")
-    for name in "ab":
-        host.line(f"op_{name} has that of a")
+    host.line("op_a has that of a")
+    failed = host.line("plugin op-b failed: ")["msg"]
+    first, own = (tmp_path / name / "shared.py" for name in "ab")
+    assert f"{tmp_path}/b/op_b.py imports `shared`, which is both {first} and {own}" in failed
     assert host.stop() == 0
 
 
