@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from ctrlhost.coordination.writes import UntilFence
 from ctrlhost.errors import PluginError, UndeclaredRead
 
 if TYPE_CHECKING:
@@ -119,6 +118,9 @@ class Context(Parameters[K, S, State]):
         if scope.needs_leader:
             self.enter(scope.plugin.services.candidacy.tenure.current.number)
         else:
+            # Imported late: a module that only names this class in annotations needs no client.
+            from ctrlhost.coordination.writes import UntilFence
+
             permit = UntilFence(scope.clients.writes, counts=True)
             self.in_flight = permit.in_flight
             self.client = scope.clients.with_permit(permit, scope.self_events)
