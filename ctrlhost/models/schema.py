@@ -123,7 +123,7 @@ class _Node:
         what = "structs" if all(map(_is_struct, kinds)) else "types"
         raise self.error(
             f"a structural schema cannot express a union of {what}: {' | '.join(map(_name, described.alternatives))}",
-            hint="use one struct with an optional field for each alternative"
+            hint="use one struct with an optional field for each alternative; see Unions in the reference of models"
             if what == "structs"
             else "only `int | str` and a type with None are possible",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NewType, TypeVar, Union
 from uuid import UUID, uuid4
 
@@ -330,6 +331,24 @@ def test_what_a_structural_schema_cannot_express_is_named_with_its_path(kind, pa
         property_of(kind)
     assert raised.value.message.startswith(f"Thing: field{path}: ")
     assert problem in raised.value.message
+
+
+@pytest.mark.behaviour("findings3/NB19")
+def test_a_union_of_structs_is_refused_with_what_to_write_and_what_is_written_becomes_a_schema() -> None:
+    with pytest.raises(ctrlhost.ConfigError) as raised:
+        property_of(Port | Bare)
+    hint = "use one struct with an optional field for each alternative; see Unions in the reference of models"
+    assert raised.value.hint == hint
+    page = (Path(ctrlhost.__file__).parents[1] / "docs/reference/models.md").read_text(encoding="utf-8")
+    block = page[page.index("## Unions") :].split("```python")[1].split("```")[0]
+    names = {"msgspec": msgspec, "ctrlhost": ctrlhost, "Annotated": Annotated, "HTTPProbe": Port, "TCPProbe": Bare}
+    exec(block, names)
+    schema = generate_schema(names["Spec"])["properties"]["probe"]
+    assert list(schema["properties"]) == ["http", "tcp"]
+    assert "required" not in schema
+    assert schema["x-kubernetes-validations"] == [
+        {"rule": "has(self.http) != has(self.tcp)", "message": "set one of http and tcp"}
+    ]
 
 
 def test_a_struct_used_twice_is_no_recursion() -> None:
