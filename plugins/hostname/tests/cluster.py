@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import urllib3
@@ -12,6 +10,7 @@ from ctrlhost_hostname import plugin
 
 import ctrlhost
 from plugins.hostname.tests.objects import Objects
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
     from ctrlhost.testing import FaultProxy, HostUnderTest, ManualClock
 
 INGRESS = ("networking.k8s.io/v1", "Ingress")
-
-
-def until(condition: Callable[[], Any], limit: float = 10.0) -> Any:
-    """Poll a condition until it is true."""
-    deadline, pause = time.monotonic() + limit, threading.Event()
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not true within {limit:g} s"
-        pause.wait(0.01)
-    return value
 
 
 def _served(client: ctrlhost.Client, kind: tuple[str, str]) -> bool:
@@ -89,7 +79,7 @@ class Cluster:
             self.clock.advance(seconds)
             return condition()
 
-        until(step)
+        eventually(step, pause=0.01)
 
     @property
     def state(self) -> OperatorState:
@@ -102,7 +92,9 @@ class Cluster:
         """Create a CRD and wait until its objects are served."""
         self.client.create(crd)
         spec = crd["spec"]
-        until(lambda: _served(self.client, (f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["kind"])))
+        eventually(
+            lambda: _served(self.client, (f"{spec['group']}/{spec['versions'][0]['name']}", spec["names"]["kind"]))
+        )
 
     def namespace(self, name: str) -> None:
         if name not in self._namespaces:

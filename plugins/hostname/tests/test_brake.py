@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from ctrlhost_hostname.routes import CONFIRM
 
-from plugins.hostname.tests.cluster import INGRESS, until
+from plugins.hostname.tests.cluster import INGRESS
+from tests.support.waiting import eventually
 
 NAMES = [f"h{number}.example" for number in range(10)]
 PROVIDER_HOSTS = "providerhosts.akash.network"
@@ -162,5 +163,5 @@ def test_a_route_that_was_removed_by_hand_is_not_held_any_longer(ten, objects):
     release(ten, *NAMES[:3])
     assert held(ten) == 1
     ten.client.delete(*INGRESS, NAMES[2], objects.first.namespace)
-    until(lambda: held(ten) == 0)
+    eventually(lambda: held(ten) == 0)
     assert NAMES[2] not in ten.managed()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.hostname.tests.cluster import until
 from plugins.hostname.tests.objects import IMPOSSIBLE, LONGEST, SHOP, encode_address
+from tests.support.waiting import eventually
 
 
 def invalid(cluster, reason):
@@ -96,7 +96,7 @@ def test_runs_for_one_hostname_exclude_each_other(connected, objects):
     with connected.state.exclusive("third.example"):
         connected.declare("third.example", objects.first)
         controller = connected.host.controllers["hostname/hostname"]
-        until(lambda: controller.status().active)
+        eventually(lambda: controller.status().active)
         assert "third.example" not in {name for _, name in connected.routes()}
     connected.idle()
     assert (objects.first.namespace, "third.example") in connected.routes()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
-from plugins.hostname.tests.cluster import INGRESS, until
+from plugins.hostname.tests.cluster import INGRESS
 from plugins.hostname.tests.objects import Objects
 from tests.support.host_process import HostProcess
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,7 @@ def test_hostnames_are_connected_moved_repaired_and_released(running: Running) -
     hostname = f"shop-{first.dseq}.example.com"
 
     running.create(Objects.provider_host(hostname, first))
-    route = until(lambda: running.route(hostname, first))
+    route = eventually(lambda: running.route(hostname, first))
     assert route["metadata"]["labels"] == first.labels
     prefix = "nginx.ingress.kubernetes.io/proxy-"
     annotations = {
@@ -84,35 +85,35 @@ def test_hostnames_are_connected_moved_repaired_and_released(running: Running) -
         "send-timeout": "0",
     }
     assert route["spec"] == Objects.route(hostname, first)["spec"]
-    until(lambda: hostname in running.page("/managed-hostnames"))
+    eventually(lambda: hostname in running.page("/managed-hostnames"))
 
     running.client.delete(*INGRESS, hostname, first.namespace)
-    again = until(lambda: running.route(hostname, first))
+    again = eventually(lambda: running.route(hostname, first))
     assert again["spec"] == route["spec"]
     assert again["metadata"]["uid"] != route["metadata"]["uid"]
 
     edits = {"ingressClassName": "nginx", "tls": [{"hosts": [hostname]}]}
     running.client.patch(*INGRESS, hostname, first.namespace, {"spec": edits})
-    until(lambda: running.route(hostname, first)["spec"] == route["spec"])
+    eventually(lambda: running.route(hostname, first)["spec"] == route["spec"])
 
     change = {"metadata": {"labels": second.labels}, "spec": {"dseq": second.dseq}}
     running.client.patch(*KIND, hostname, running.namespace, change)
-    moved = until(lambda: running.route(hostname, second))
+    moved = eventually(lambda: running.route(hostname, second))
     assert moved["metadata"]["labels"] == second.labels
     assert running.route(hostname, first) is None
 
     running.client.delete(*KIND, hostname, running.namespace)
-    until(lambda: running.route(hostname, second) is None)
-    until(lambda: hostname not in running.page("/managed-hostnames"))
+    eventually(lambda: running.route(hostname, second) is None)
+    eventually(lambda: hostname not in running.page("/managed-hostnames"))
 
 
 def test_a_late_manifest_connects_its_hostname_and_a_conflict_is_reported(running: Running) -> None:
     lease, other = running.lease(), running.lease()
     hostname = f"blog-{lease.dseq}.example.com"
     running.create(Objects.provider_host(hostname, lease))
-    until(lambda: str(lease) in running.page("/ignore-list"))
+    eventually(lambda: str(lease) in running.page("/ignore-list"))
     running.create(Objects.manifest(lease))
-    until(lambda: running.route(hostname, lease))
+    eventually(lambda: running.route(hostname, lease))
 
     running.create(Objects.manifest(other))
     running.create(Objects.provider_host(hostname, other, name=f"other-{other.dseq}"))
@@ -121,7 +122,7 @@ def test_a_late_manifest_connects_its_hostname_and_a_conflict_is_reported(runnin
         events = running.client.list("events.k8s.io/v1", "Event", running.namespace)
         return [event for event in events if event["reason"] == "HostnameConflict"]
 
-    (event,) = until(conflicts)
+    (event,) = eventually(conflicts)
     assert event["regarding"]["name"] == f"other-{other.dseq}"
     assert event["type"] == "Warning"
     assert running.route(hostname, other) is None
@@ -133,6 +134,6 @@ def test_a_signal_ends_the_process_and_removes_no_route(running: Running) -> Non
     running.create(Objects.manifest(lease))
     hostname = f"stay-{lease.dseq}.example.com"
     running.create(Objects.provider_host(hostname, lease))
-    before = until(lambda: running.route(hostname, lease))
+    before = eventually(lambda: running.route(hostname, lease))
     assert running.stop() == 0
     assert running.route(hostname, lease) == before

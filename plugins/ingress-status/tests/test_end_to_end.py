@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support import fork_server
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,15 +16,6 @@ if TYPE_CHECKING:
 
 INGRESS = ("networking.k8s.io/v1", "Ingress")
 PORTS = [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP", "error": "example.com/NoQuota"}]
-
-
-def until(condition: Callable[[], Any], limit: float = 30.0) -> Any:
-    """Poll until the condition is true, since another process works on it."""
-    deadline, pause = time.monotonic() + limit, threading.Event()
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not true within {limit:g} s"
-        pause.wait(0.02)
-    return value
 
 
 class Running:
@@ -91,23 +81,23 @@ def test_the_address_of_the_service_is_published_followed_and_left_at_the_end(st
     running.ingress("other", ingressClassName="nginx")
     running.assign({"hostname": "lb-1.example.net", "ipMode": "VIP"} | {"ip": "203.0.113.9"})
     first = [{"hostname": "lb-1.example.net", "ip": "203.0.113.9"}]
-    until(lambda: running.status("web") == first)
+    eventually(lambda: running.status("web") == first)
     managers = running.client.get(*INGRESS, "web", namespace)["metadata"]["managedFields"]
     assert ("ctrlhost-ingress-status", "status") in {
         (manager["manager"], manager.get("subresource")) for manager in managers
     }
 
     running.assign({"ip": "203.0.113.7", "ports": PORTS})
-    until(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
+    eventually(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
 
     running.client.delete(*INGRESS, "web", namespace)
     running.ingress("web")
-    until(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
+    eventually(lambda: running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}])
     assert not running.status("other")
 
     logged = len(running.log.read_bytes())
     running.client.delete("v1", "Service", "envoy", namespace)
-    until(lambda: b"no address to publish" in running.log.read_bytes()[logged:])
+    eventually(lambda: b"no address to publish" in running.log.read_bytes()[logged:])
     assert running.stop() == 0
     assert running.status("web") == [{"ip": "203.0.113.7", "ports": PORTS}]
 
@@ -116,7 +106,7 @@ def test_a_static_list_is_published_by_replacement_too(start: Any) -> None:
     text = "10.0.0.1, 2001:db8::1, edge.example.com"
     running = start(**{"ingress-status-address": text, "write-method": "update"})
     running.ingress("web")
-    until(
+    eventually(
         lambda: running.status("web") == [{"ip": "10.0.0.1"}, {"ip": "2001:db8::1"}, {"hostname": "edge.example.com"}]
     )
     assert running.stop() == 0
