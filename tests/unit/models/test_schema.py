@@ -342,7 +342,7 @@ def test_a_union_of_structs_is_refused_with_what_to_write_and_what_is_written_be
     page = (Path(ctrlhost.__file__).parents[1] / "docs/reference/models.md").read_text(encoding="utf-8")
     block = page[page.index("## Unions") :].split("```python")[1].split("```")[0]
     names = {"msgspec": msgspec, "ctrlhost": ctrlhost, "Annotated": Annotated, "HTTPProbe": Port, "TCPProbe": Bare}
-    exec(block, names)
+    exec(compile(block, "models.md", "exec", dont_inherit=True), names)
     schema = generate_schema(names["Spec"])["properties"]["probe"]
     assert list(schema["properties"]) == ["http", "tcp"]
     assert "required" not in schema
