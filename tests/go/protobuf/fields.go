@@ -89,7 +89,7 @@ func name(message reflect.Type) string { return message.PkgPath() + "." + messag
 
 // fields returns the fields of a message type, sorted by number.
 func fields(message reflect.Type) ([]field, error) {
-	var found []field
+	var members []field
 	for at := range message.NumField() {
 		member := message.Field(at)
 		tag, ok := member.Tag.Lookup("protobuf")
@@ -101,47 +101,47 @@ func fields(message reflect.Type) ([]field, error) {
 			}
 			return nil, fmt.Errorf("%s.%s: no protobuf tag", name(message), member.Name)
 		}
-		one, err := fieldOf(member.Type, tag)
+		entry, err := fieldOf(member.Type, tag)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", name(message), member.Name, err)
 		}
 		inline := strings.Contains(","+options+",", ",inline,") || (member.Anonymous && jsonName == "")
 		switch {
 		case jsonName == "-":
-			one.form, one.message = formHidden, nil
+			entry.form, entry.message = formHidden, nil
 		case inline:
-			if one.form != formMessage || one.flags != 0 {
+			if entry.form != formMessage || entry.flags != 0 {
 				return nil, fmt.Errorf("%s.%s: cannot be inlined", name(message), member.Name)
 			}
-			one.form = formInline
+			entry.form = formInline
 		case jsonName == "":
 			jsonName = member.Name
 		}
-		one.name = jsonName
+		entry.name = jsonName
 		if strings.Contains(","+options+",", ",omitempty,") {
-			one.flags |= flagOmitEmpty
+			entry.flags |= flagOmitEmpty
 		}
 		if strings.Contains(","+options+",", ",omitzero,") {
-			if one.form != formTime {
+			if entry.form != formTime {
 				return nil, fmt.Errorf("%s.%s: omitzero is known of times only", name(message), member.Name)
 			}
-			one.flags |= flagOmitZero
+			entry.flags |= flagOmitZero
 		}
 		if jsonName == "volumeClaimTemplates" {
-			one.flags |= flagClaim
+			entry.flags |= flagClaim
 		}
-		if one.leftOut() {
-			one.flags |= flagLeftOut
+		if entry.leftOut() {
+			entry.flags |= flagLeftOut
 		}
-		found = append(found, one)
+		members = append(members, entry)
 	}
-	slices.SortFunc(found, func(a, b field) int { return a.number - b.number })
-	for at := 1; at < len(found); at++ {
-		if found[at-1].number == found[at].number {
-			return nil, fmt.Errorf("%s: two fields %d", name(message), found[at].number)
+	slices.SortFunc(members, func(a, b field) int { return a.number - b.number })
+	for at := 1; at < len(members); at++ {
+		if members[at-1].number == members[at].number {
+			return nil, fmt.Errorf("%s: two fields %d", name(message), members[at].number)
 		}
 	}
-	return found, nil
+	return members, nil
 }
 
 // leftOut returns whether Go's encoder writes nothing for the field if it has the zero value. Structs have no empty value.
@@ -167,30 +167,30 @@ func fieldOf(value reflect.Type, tag string) (field, error) {
 	if err != nil || number < 1 || number > 0xffff {
 		return field{}, fmt.Errorf("no field number in %q", tag)
 	}
-	one := field{number: number}
+	entry := field{number: number}
 	if value.Kind() == reflect.Pointer {
-		one.flags |= flagPointer
+		entry.flags |= flagPointer
 		value = value.Elem()
 	}
 	switch {
 	case value.Kind() == reflect.Map && value.Key().Kind() == reflect.String:
-		one.flags |= flagMap
+		entry.flags |= flagMap
 		value = value.Elem()
 	case value.Kind() == reflect.Slice && value.Elem().Kind() != reflect.Uint8 && !reflect.PointerTo(value).Implements(messageType):
-		one.flags |= flagRepeated
+		entry.flags |= flagRepeated
 		value = value.Elem()
 	}
-	one.form, err = formOf(value)
+	entry.form, err = formOf(value)
 	if err != nil {
 		return field{}, err
 	}
-	if one.flags&flagPointer != 0 && one.flags&(flagMap|flagRepeated) != 0 {
+	if entry.flags&flagPointer != 0 && entry.flags&(flagMap|flagRepeated) != 0 {
 		return field{}, fmt.Errorf("a pointer to %s", value)
 	}
-	if one.form == formMessage {
-		one.message = value
+	if entry.form == formMessage {
+		entry.message = value
 	}
-	return one, nil
+	return entry, nil
 }
 
 // formOf returns how a value that is not repeated is written.

@@ -60,7 +60,7 @@ func newScheme() (*runtime.Scheme, error) {
 
 // kinds returns the kinds of a scheme, sorted. The options and events that each group registers again are taken once.
 func kinds(all *runtime.Scheme) []kind {
-	var found []kind
+	var sorted []kind
 	for gvk, object := range all.AllKnownTypes() {
 		if gvk.Version == runtime.APIVersionInternal || !reflect.PointerTo(object).Implements(messageType) {
 			continue
@@ -69,13 +69,13 @@ func kinds(all *runtime.Scheme) []kind {
 		if object.PkgPath() == metaPackage && !own {
 			continue
 		}
-		found = append(found, kind{gvk.GroupVersion().String(), gvk.Kind, object})
+		sorted = append(sorted, kind{gvk.GroupVersion().String(), gvk.Kind, object})
 	}
-	slices.SortFunc(found, func(a, b kind) int {
+	slices.SortFunc(sorted, func(a, b kind) int {
 		if order := strings.Compare(a.apiVersion, b.apiVersion); order != 0 {
 			return order
 		}
 		return strings.Compare(a.kind, b.kind)
 	})
-	return found
+	return sorted
 }

@@ -29,8 +29,8 @@ type sources struct {
 func readSources(types []reflect.Type) (*sources, error) {
 	all := &sources{markers: map[string][]string{}, values: map[string][]string{}, constants: map[string]string{}}
 	var packages []string
-	for _, one := range types {
-		packages = append(packages, one.PkgPath())
+	for _, kind := range types {
+		packages = append(packages, kind.PkgPath())
 	}
 	slices.Sort(packages)
 	for _, path := range slices.Compact(packages) {
@@ -62,12 +62,12 @@ func folderOf(path string) (string, error) {
 		cache = filepath.Join(filepath.SplitList(build.Default.GOPATH)[0], "pkg", "mod")
 	}
 	info, _ := debug.ReadBuildInfo()
-	for _, one := range info.Deps {
-		if rest, ok := strings.CutPrefix(path, one.Path+"/"); ok {
-			if one.Replace != nil {
-				one = one.Replace
+	for _, module := range info.Deps {
+		if rest, ok := strings.CutPrefix(path, module.Path+"/"); ok {
+			if module.Replace != nil {
+				module = module.Replace
 			}
-			return filepath.Join(cache, one.Path+"@"+one.Version, rest), nil
+			return filepath.Join(cache, module.Path+"@"+module.Version, rest), nil
 		}
 	}
 	return "", fmt.Errorf("no module has the package %s", path)
@@ -155,7 +155,7 @@ func fieldName(field *ast.Field) string {
 
 // between returns the markers of the comments in a part of a file.
 func between(comments []*ast.CommentGroup, from, to token.Pos) []string {
-	var found []string
+	var texts []string
 	for _, group := range comments {
 		if group.Pos() < from || group.End() > to {
 			continue
@@ -163,11 +163,11 @@ func between(comments []*ast.CommentGroup, from, to token.Pos) []string {
 		for _, line := range group.List {
 			text := strings.TrimSpace(strings.TrimPrefix(line.Text, "//"))
 			if marker, ok := strings.CutPrefix(text, "+"); ok {
-				found = append(found, marker)
+				texts = append(texts, marker)
 			}
 		}
 	}
-	return found
+	return texts
 }
 
 // has returns whether a marker stands there as it is.
@@ -175,10 +175,10 @@ func (s *sources) has(name, marker string) bool { return slices.Contains(s.marke
 
 // settings returns the markers with the values behind their equals signs; of several the last one.
 func (s *sources) settings(name string) map[string]string {
-	found := map[string]string{}
+	values := map[string]string{}
 	for _, marker := range s.markers[name] {
 		key, value, _ := strings.Cut(marker, "=")
-		found[key] = value
+		values[key] = value
 	}
-	return found
+	return values
 }

@@ -14,15 +14,15 @@ type wireField struct {
 
 // split returns the fields of a message; nil if the bytes are none.
 func split(body []byte) []wireField {
-	var found []wireField
+	var parts []wireField
 	for len(body) > 0 {
 		tag, used := binary.Uvarint(body)
 		if used <= 0 || tag>>3 == 0 {
 			return nil
 		}
-		one := wireField{number: tag >> 3, wire: tag & 7}
+		part := wireField{number: tag >> 3, wire: tag & 7}
 		end := used
-		switch one.wire {
+		switch part.wire {
 		case 0:
 			_, size := binary.Uvarint(body[used:])
 			if size <= 0 {
@@ -37,7 +37,7 @@ func split(body []byte) []wireField {
 				return nil
 			}
 			end += size + int(length)
-			one.content = body[used+size : end]
+			part.content = body[used+size : end]
 		case 5:
 			end += 4
 		default:
@@ -46,10 +46,10 @@ func split(body []byte) []wireField {
 		if end > len(body) {
 			return nil
 		}
-		one.all, body = body[:end], body[end:]
-		found = append(found, one)
+		part.all, body = body[:end], body[end:]
+		parts = append(parts, part)
 	}
-	return found
+	return parts
 }
 
 // shuffled returns the message with its fields in another order, some of them twice, down to a depth. What looks like a message
@@ -64,11 +64,11 @@ func shuffled(random *rand.Rand, body []byte, depth int) []byte {
 	}
 	random.Shuffle(len(fields), func(a, b int) { fields[a], fields[b] = fields[b], fields[a] })
 	var out []byte
-	for _, one := range fields {
-		if one.wire == 2 && random.Intn(3) == 0 {
-			out = appendPart(out, one.number, shuffled(random, one.content, depth-1))
+	for _, part := range fields {
+		if part.wire == 2 && random.Intn(3) == 0 {
+			out = appendPart(out, part.number, shuffled(random, part.content, depth-1))
 		} else {
-			out = append(out, one.all...)
+			out = append(out, part.all...)
 		}
 	}
 	return out
