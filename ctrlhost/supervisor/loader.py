@@ -230,7 +230,8 @@ class PluginManager:
     def register(self, name: str, implementation: object, installed: str = "", version: str = "") -> Plugin:
         """Register a module or object with hook implementations, or a file with one, as the plugin `name`.
 
-        A module without hooks stands for the `ctrlhost.Plugin` at its top level. The same one may be registered again
+        A module without hooks stands for the `ctrlhost.Plugin`, or the other object with hooks, at its top level. The
+        same one may be registered again
         under its name: an earlier call may hang in its code.
         """
         if isinstance(implementation, PluginFile):
@@ -302,22 +303,28 @@ def _register_hooks(name: str, implementation: object) -> pluggy.PluginManager:
 
 
 def _find_plugin(name: str, implementation: object, hint: str | None = None) -> object:
-    """Return the only `ctrlhost.Plugin` of a module without hooks; PluginLoadError with `hint` for several."""
+    """Return the only plugin at the top level of a module without hooks; PluginLoadError with `hint` for several."""
     if not isinstance(implementation, types.ModuleType) or any(hasattr(implementation, hook) for hook in hook_names()):
         return implementation
-    # By their types: an attribute of an object may run the plugin's code.
     plugins = {
-        id(value): (variable, value)
-        for variable, value in vars(implementation).items()
-        if inspect.getattr_static(type(value), "ctrlhost_loaded", None) is not None
+        id(value): (variable, value) for variable, value in vars(implementation).items() if _is_plugin_object(value)
     }
     if len(plugins) > 1:
         variables = " and ".join(f"`{variable}`" for variable, _ in plugins.values())
-        message = f"the module `{implementation.__name__}` has {len(plugins)} objects of `ctrlhost.Plugin`: {variables}"
+        message = f"the module `{implementation.__name__}` has {len(plugins)} plugins: {variables}"
         variable = next(iter(plugins.values()))[0]
         hint = hint or f'name the one to load in the entry point, as `{name} = "{implementation.__name__}:{variable}"`'
         raise PluginLoadError(name, message, hint=hint)
     return next((value for _, value in plugins.values()), implementation)
+
+
+def _is_plugin_object(value: object) -> bool:
+    """Return whether a value is a `ctrlhost.Plugin`, or another object with hooks; modules and classes are none."""
+    if isinstance(value, type | types.ModuleType):
+        return False
+    # Statically: an attribute of an object may run the plugin's code.
+    names = ("ctrlhost_loaded", *hook_names())
+    return any(inspect.getattr_static(value, name, None) is not None for name in names)
 
 
 def check_installed(name: str) -> None:

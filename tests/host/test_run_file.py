@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import textwrap
 from typing import TYPE_CHECKING
@@ -86,6 +87,40 @@ SHARED = """
     def ctrlhost_setup(plugin):
         plugin.log.info("%s has that of %s", __name__, shared.FOLDER)
 """
+
+
+OBJECT = """
+    import ctrlhost
+
+    class Hooks:
+        @ctrlhost.hookimpl
+        def ctrlhost_setup(self, plugin):
+            plugin.log.info("set up by %s", type(self).__name__)
+
+    hooks = Hooks()
+"""
+
+
+@pytest.mark.behaviour("findings3/NA22")
+def test_an_object_with_hooks_in_a_file_is_its_plugin(tmp_path, start_host, ctrlhost, ctrlhost_host, monkeypatch):
+    write(tmp_path, op_hooks=OBJECT)
+    file = str(tmp_path / "op_hooks.py")
+    result = ctrlhost("check", file, "--offline")
+    assert (result.returncode, result.stderr) == (0, "")
+    host = start_host(file, "--sandbox")
+    host.line("set up by Hooks")
+    host.line("plugin op-hooks running")
+    assert host.stop() == 0
+    # As in the test kit.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("op_hooks")
+    assert ctrlhost_host(module.hooks).host.plugins[0].state == "running"
+    assert ctrlhost_host(module).host.plugins[0].state == "running"
+    # Two are ambiguous.
+    write(tmp_path, two_hooks=f"{OBJECT}\n    more = Hooks()\n")
+    result = ctrlhost("check", str(tmp_path / "two_hooks.py"), "--offline")
+    assert result.returncode == 1
+    assert "the module `two_hooks` has 2 plugins: `hooks` and `more`" in result.stdout + result.stderr
 
 
 @pytest.mark.behaviour("findings3/NB13")

@@ -191,7 +191,7 @@ def test_a_file_with_a_name_that_no_annotation_can_have_is_refused(tmp_path, mon
             "{path}: it has no `ctrlhost.Plugin` at its top level, and no hooks",
             "write `plugin = ctrlhost.Plugin()`",
         ),
-        ("import ctrlhost\na = ctrlhost.Plugin()\nb = ctrlhost.Plugin()\n", "2 objects", "a file is one plugin"),
+        ("import ctrlhost\na = ctrlhost.Plugin()\nb = ctrlhost.Plugin()\n", "2 plugins", "a file is one plugin"),
         ("def broken(:\n", "{path}:1: SyntaxError: invalid syntax", "`python {name}.py` shows the whole error"),
         ("import nowhere_at_all\n", "{path}:1: ModuleNotFoundError: ", "put the module beside the file"),
         ("\nimport {name}_used\n", "{path}:2 ({folder}/{name}_used.py:3): JSONDecodeError: ", "`python {name}.py`"),
