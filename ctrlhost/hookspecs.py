@@ -45,6 +45,14 @@ def ctrlhost_crds() -> Iterable[dict[str, Any]]:  # type: ignore[empty-body]
 
 
 @hookspec
+def ctrlhost_objects() -> Iterable[dict[str, Any]]:  # type: ignore[empty-body]
+    """Return what else the plugin ships, such as an admission policy or a PriorityClass.
+
+    `ctrlhost manifests` prints these objects, and who installs the CRDs applies them.
+    """
+
+
+@hookspec
 def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore[empty-body]
     """Return the permissions that the plugin needs beyond those to list and watch its sources.
 

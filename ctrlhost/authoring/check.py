@@ -139,6 +139,7 @@ class OfflineCheck:
             self._add("ok", name, "settings", "none" if settings is None else "valid")
         context = self._set_up(loading, plugin, settings, usable=usable)
         crds = self._valid_crds(plugin)
+        self._try(name, "object", plugin.objects)
         if context is None:
             return
         permissions = self._try(name, "right", lambda: plugin.permissions(context.settings))

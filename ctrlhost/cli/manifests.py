@@ -63,7 +63,9 @@ _REFERENCE = "NAME.key=SECRET/KEY"
 )
 @click.option("--monitor", is_flag=True, help="Add a ServiceMonitor for the Prometheus operator.")
 @click.option("--no-namespaces", is_flag=True, help="Create no namespaces but that of the Deployment.")
-@click.option("--uninstall", is_flag=True, help="Leave out CRDs and Namespaces, for `kubectl delete -f -`.")
+@click.option(
+    "--uninstall", is_flag=True, help="Leave out CRDs, objects of plugins and Namespaces, for `kubectl delete -f -`."
+)
 @CONFIG
 @SET
 def command(

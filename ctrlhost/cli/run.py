@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     type=click.Choice(["true", "force"]),
     is_flag=False,
     flag_value="true",
-    help="Install the plugins' CRDs first; `force` also replaces those of newer plugins, or with more fields.",
+    help="Install the plugins' CRDs and objects first; `force` replaces those of newer plugins, CRDs with more fields.",
 )
 @click.option("--admin", is_flag=True, default=None, help="Let this user act by commands such as `ctrlhost pause`.")
 @click.option("--dry-run", is_flag=True, default=None, help="Write nothing; log what would change.")

@@ -78,8 +78,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Write nothing: the API server tries each write without effect, and the log says what would change."""
 
     install_crds: bool | Literal["force"] = False
-    """Install the plugins' CRDs before their controllers start; the sandbox always does. A CRD is never replaced by one
-    without a version that it serves or stores; `force` replaces one of a newer plugin, or with more fields."""
+    """Install the plugins' CRDs, and the objects that they ship, before their controllers start; the sandbox always
+    does. A CRD is never replaced by one without a version that it serves or stores; `force` replaces what a newer
+    plugin installed, and a CRD with more fields."""
 
     listen: str = DEFAULT_LISTEN
     """Address of the status of the host and the pages of plugins, `HOST:PORT`; port 0 takes a free one, an empty string

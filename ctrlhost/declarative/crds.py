@@ -1,8 +1,9 @@
-"""The CRDs that a plugin declares: those of its files, and those of its models."""
+"""The CRDs that a plugin declares, those of its files and those of its models, and its further objects."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.source import KindSource
@@ -47,15 +48,32 @@ def generated_crds(declaration: Declaration) -> list[dict[str, Any]]:
     return [crd_of(model) for model in models if model is not None]
 
 
+def declared_objects(declaration: Declaration) -> list[dict[str, Any]]:
+    """Return the objects of the files with further ones; PluginLoadError as for CRDs."""
+    if not declaration.objects:
+        return []
+    from ctrlhost.plugin.package_files import objects_in
+
+    with _naming(declaration, "objects"):
+        return [obj for _, obj in objects_in(declaration.module, declaration.objects)]
+
+
 def _from_files(declaration: Declaration) -> list[dict[str, Any]]:
     if not declaration.crds:
         return []
     from ctrlhost.plugin.crd_files import crds_from
 
-    try:
+    with _naming(declaration, "crds"):
         return crds_from(declaration.module, *declaration.crds)
+
+
+@contextmanager
+def _naming(declaration: Declaration, parameter: str) -> Iterator[None]:
+    """Name the parameter whose files cannot be used."""
+    try:
+        yield
     except (FileNotFoundError, ValueError) as error:
-        raise PluginLoadError(declaration.loaded_as or declaration.module, f"crds: {error}") from error
+        raise PluginLoadError(declaration.loaded_as or declaration.module, f"{parameter}: {error}") from error
 
 
 def _kinds(declaration: Declaration) -> Iterator[Kind]:

@@ -104,6 +104,8 @@ class Declaration:
     #: The module that made the plugin, and the patterns of the CRD files in its package.
     module: str = ""
     crds: tuple[str, ...] = ()
+    #: The patterns of the files with further objects.
+    objects: tuple[str, ...] = ()
     controllers: list[DeclaredController] = field(default_factory=list)
     tasks: list[DeclaredFunction] = field(default_factory=list)
     finalizers: list[DeclaredFunction] = field(default_factory=list)

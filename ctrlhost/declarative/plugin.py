@@ -83,16 +83,22 @@ class Plugin(Parameters[S, State]):
 
     `settings` is the struct of the plugin's settings. `Plugin[Settings, State]` also has the type of what `setup`
     returns, for type checkers. `crds` are names of YAML files, with `*` and `?`, in the package
-    of the module that makes the plugin. Several hosts may use one object: what belongs to a host is what `setup`
-    returns.
+    of the module that makes the plugin. `objects` are files with anything else that it ships, such as an admission
+    policy: `ctrlhost manifests` prints these objects, and `--install-crds` applies them. Several hosts may use one
+    object: what belongs to a host is what `setup` returns.
     """
 
-    def __init__(self, *, settings: type[S] | None = None, crds: str | Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, settings: type[S] | None = None, crds: str | Sequence[str] = (), objects: str | Sequence[str] = ()
+    ) -> None:
         """Start an empty declaration."""
         names = sys._getframe(1).f_globals  # noqa: SLF001 - as `warnings` and `logging` do
         module = str(names.get("__name__", ""))
         self.declaration = Declaration(
-            settings=settings, module=module, crds=(crds,) if isinstance(crds, str) else tuple(crds)
+            settings=settings,
+            module=module,
+            crds=(crds,) if isinstance(crds, str) else tuple(crds),
+            objects=(objects,) if isinstance(objects, str) else tuple(objects),
         )
         #: The CRDs, once they are known and the declaration is constant.
         self._crds: list[dict[str, Any]] | None = None
@@ -505,6 +511,13 @@ class Plugin(Parameters[S, State]):
                 return crds
             self._crds = crds
         return deepcopy(self._crds)
+
+    @hookimpl
+    def ctrlhost_objects(self) -> list[dict[str, Any]]:
+        """Return the objects of the declared files."""
+        from ctrlhost.declarative.crds import declared_objects
+
+        return declared_objects(self.declaration)
 
     @hookimpl
     def ctrlhost_permissions(self, settings: Any) -> list[Permission]:

@@ -139,11 +139,12 @@ class ChildHost(Host):
         stop: threading.Event,
         waiting: Callable[[str], None],
         _installation: Installation,
+        objects: list[dict[str, Any]],
     ) -> bool:
         plugin = self.runtime.plugin
         version = plugin.version if plugin is not None else ""
         self._waiting = waiting
-        self._ask(lambda number: messages.Install(number, crds, version))
+        self._ask(lambda number: messages.Install(number, crds, objects, version))
         return not stop.is_set()
 
     def _make_factory(self, client: Client) -> InformerFactory:

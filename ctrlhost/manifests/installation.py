@@ -38,22 +38,33 @@ class Installation:
         }
 
     def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return an object with the labels; CRDs and Namespaces get only those that all installations share.
+        """Return an object with the labels; a Namespace gets only those that all installations share.
 
         A namespace of Roles stays as it is, since others may own it.
         """
-        metadata = document["metadata"]
-        labels = {**self.labels, _PLUGINS: label_value(".".join(sorted(self.plugins)))}
-        if document["kind"] == "Namespace" and metadata["name"] != self.namespace:
-            return document
-        if document["kind"] in ("CustomResourceDefinition", "Namespace"):
-            labels = _COMMON
-        return {**document, "metadata": {**metadata, "labels": {**labels, **(metadata.get("labels") or {})}}}
+        if document["kind"] == "Namespace":
+            return self.common(document) if document["metadata"]["name"] == self.namespace else document
+        return _with_labels(document, {**self.labels, _PLUGINS: label_value(".".join(sorted(self.plugins)))})
+
+    @staticmethod
+    def common(document: dict[str, Any]) -> dict[str, Any]:
+        """Return an object that other installations may use too, with the labels that all installations share."""
+        return _with_labels(document, _COMMON)
+
+
+def is_own(document: dict[str, Any]) -> bool:
+    """Return whether a labelled object belongs to one installation alone."""
+    return _PLUGINS in (document["metadata"].get("labels") or {})
 
 
 def outside(name: str, account_namespace: str) -> str:
     """Return the name of an object that is cluster-scoped, or in a namespace that installations share."""
     return f"{account_namespace}-{name}"
+
+
+def _with_labels(document: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    metadata = document["metadata"]
+    return {**document, "metadata": {**metadata, "labels": {**labels, **(metadata.get("labels") or {})}}}
 
 
 def label_value(text: str) -> str:

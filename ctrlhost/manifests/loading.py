@@ -108,6 +108,17 @@ def collect_crds(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
     return list(crds.values())
 
 
+def collect_objects(plugins: Iterable[SetUpPlugin]) -> list[dict[str, Any]]:
+    """Return the further objects that the plugins ship, each once, marked with the version of the plugin."""
+    objects: dict[tuple[str, ...], dict[str, Any]] = {}
+    for plugin in plugins:
+        for obj in plugin.plugin.objects():
+            metadata = obj["metadata"]
+            key = (obj["apiVersion"], obj["kind"], metadata.get("namespace") or "", metadata["name"])
+            objects.setdefault(key, marked(obj, plugin.plugin.version))
+    return list(objects.values())
+
+
 def _offline_services(configuration: Configuration) -> PluginServices:
     """Return the services for set-ups without a network."""
     from ctrlhost.client import Client

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names
 from ctrlhost.manifests.deployment import Resources, Workload, config_map, deployment
-from ctrlhost.manifests.installation import Installation
+from ctrlhost.manifests.installation import Installation, is_own
+from ctrlhost.manifests.kind_roles import kind_roles
 from ctrlhost.manifests.listeners import METRICS, listeners
-from ctrlhost.manifests.loading import collect_crds
+from ctrlhost.manifests.loading import collect_crds, collect_objects
 from ctrlhost.manifests.names import name_part
 from ctrlhost.manifests.network import disruption_budget, network_policy, service_monitors, services
 from ctrlhost.manifests.rbac import delegator, make_roles, metrics_reader, service_account
@@ -61,12 +62,6 @@ def manifests(
 ) -> Iterator[dict[str, Any]]:
     """Return all manifests, in an order in which they can be applied."""
     installation = Installation(deployed.name, deployed.namespace, tuple(plugin.name for plugin in plugins))
-    return map(installation.labelled, _documents(plugins, configuration, deployed, installation))
-
-
-def _documents(
-    plugins: Sequence[SetUpPlugin], configuration: Configuration, deployed: Deployed, installation: Installation
-) -> Iterator[dict[str, Any]]:
     names = [plugin.name for plugin in plugins]
     check_plugins(configuration.host, names)
     check_references(deployed.secrets, names)
@@ -81,8 +76,15 @@ def _documents(
             workload.namespace,
         )
     ]
-    yield from _namespaces(deployed, roles)
-    yield from collect_crds(plugins)
+    yield from map(installation.labelled, _namespaces(deployed, roles))
+    yield from map(installation.common, [*collect_crds(plugins), *collect_objects(plugins)])
+    yield from map(installation.labelled, _own(plugins, deployed, workloads, roles))
+
+
+def _own(
+    plugins: Sequence[SetUpPlugin], deployed: Deployed, workloads: Sequence[Workload], roles: Iterable[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Return the objects that belong to this installation alone."""
     for workload in workloads:
         yield service_account(workload.name, workload.namespace)
     yield from roles
@@ -95,6 +97,7 @@ def _documents(
         yield delegator(workload.name, workload.namespace)
     if measured:
         yield metrics_reader(deployed.name, deployed.namespace)
+    yield from kind_roles(collect_crds(plugins), deployed.name, deployed.namespace)
     if deployed.config:
         yield config_map(deployed.name, deployed.namespace, deployed.config)
     for workload in workloads:
@@ -102,8 +105,8 @@ def _documents(
 
 
 def removable(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Leave out what holds the objects of others: CRDs and Namespaces."""
-    return (document for document in documents if document["kind"] not in ("CustomResourceDefinition", "Namespace"))
+    """Leave out what others may use: CRDs and Namespaces, with the objects in them, and the plugins' own objects."""
+    return filter(is_own, documents)
 
 
 def _workloads(

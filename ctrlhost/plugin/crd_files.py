@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from fnmatch import fnmatchcase
-from functools import lru_cache
-from importlib import import_module, resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ctrlhost.yaml_text import load_objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
+from ctrlhost.plugin.package_files import objects_in
 
 #: What the host reads of each CRD; the server has more rules.
 _REQUIRED = ("metadata.name", "spec.group", "spec.names.kind", "spec.names.plural")
@@ -37,46 +28,13 @@ def crds_from(package: str, *patterns: str) -> list[dict[str, Any]]:
     has another object, or a CRD without names.
     """
     crds: list[dict[str, Any]] = []
-    for pattern in patterns:
-        matching = list(_matching(_folder(package), pattern.split("/"), package))
-        if not matching:
-            raise FileNotFoundError(f"no file `{pattern}` in the package {package}; is it in the wheel?")
-        for name, file in matching:
-            crds += deepcopy(_read(name, file.read_bytes()))
-    return crds
-
-
-def _folder(name: str) -> Traversable:
-    module = import_module(name)
-    package = module.__name__ if hasattr(module, "__path__") else module.__package__
-    return resources.files(package) if package else Path(str(module.__file__)).parent
-
-
-def _matching(folder: Traversable, steps: list[str], name: str) -> Iterator[tuple[str, Traversable]]:
-    """Return the files that the steps of a pattern match, sorted, with their names for messages."""
-    step, *below = steps
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if not fnmatchcase(entry.name, step):
-            continue
-        if below and entry.is_dir():
-            yield from _matching(entry, below, f"{name}/{entry.name}")
-        elif not below and entry.is_file():
-            yield f"{name}/{entry.name}", entry
-
-
-@lru_cache(maxsize=64)
-def _read(file: str, text: bytes) -> list[dict[str, Any]]:
-    """Return the CRDs in the text of a file; kept, since a start asks several times."""
-    try:
-        objects = load_objects(text)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-    for obj in objects:
+    for file, obj in objects_in(package, patterns):
         if obj.get("kind") != "CustomResourceDefinition":
             raise ValueError(f"{file} has an object that is not a CustomResourceDefinition")
         if (missing := _missing(obj)) is not None:
             raise ValueError(f"{file}: {missing}: Required value")
-    return objects
+        crds.append(obj)
+    return crds
 
 
 def _missing(crd: dict[str, Any]) -> str | None:

@@ -235,14 +235,15 @@ class Attempt:
         return context
 
     def _prepare_crds(self, plugin: Plugin, context: PluginContext) -> bool:
-        """Install the CRDs if that is wanted; return whether the plugin can go on."""
+        """Install CRDs and objects if that is wanted; return whether the plugin can go on."""
         self._crds, wanted = self._hooks.call("ctrlhost_crds", plugin.crds), self.owner.with_crds
         if not wanted:
             return True
+        objects = self._hooks.call("ctrlhost_objects", plugin.objects)
         installation = Installation(plugin.version, force=wanted == "force")
         client = context.services.client
         with failing("ctrlhost_crds"):
-            installed = self.owner.install(client, self._crds, self.ending, self._wait_for_crds, installation)
+            installed = self.owner.install(client, self._crds, self.ending, self._wait_for_crds, installation, objects)
             # Another plugin may have started informers of these kinds before the server knew the kinds.
             for group in {crd["spec"]["group"] for crd in self._crds}:
                 context.services.factory.wake(group)

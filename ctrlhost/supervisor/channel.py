@@ -204,10 +204,11 @@ class AwaitLists(msgspec.Struct, frozen=True, tag=True):
 
 
 class Install(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the CRDs of the plugin, of a distribution of this version. The host answers with Done."""
+    """From the process: CRDs and objects of the plugin, of a distribution of this version. The host answers Done."""
 
     request: int
     crds: list[dict[str, Any]]
+    objects: list[dict[str, Any]]
     version: str
 
 

@@ -57,8 +57,8 @@ class ChildRequests:
                 self._answer(number, self._declare, scope.scope())
             case AwaitLists(number):
                 self._start(f"{self._owner.name}/lists", number, self._await_lists)
-            case Install(number, crds, version):
-                self._start(f"{self._owner.name}/crds", number, self._install, number, crds, version)
+            case Install(number):
+                self._start(f"{self._owner.name}/crds", number, self._install, message)
 
     def _start(self, name: str, *args: Any) -> None:
         threading.Thread(target=self._answer, args=args, name=name, daemon=True).start()
@@ -104,8 +104,8 @@ class ChildRequests:
             self._reader = feed.open(self._owner.name, self._process.directory / "feed.sock")
         self._reader.declare(scope)
 
-    def _install(self, number: int, crds: list[dict[str, Any]], version: str) -> None:
-        """Install the CRDs of the plugin, and wait until its peers have tried to install theirs."""
+    def _install(self, message: Install) -> None:
+        """Install CRDs and objects of the plugin, and wait until its peers have tried to install theirs."""
         owner = self._owner
         services = owner.services
         if services is None:
@@ -113,12 +113,12 @@ class ChildRequests:
 
         def waiting(why: str) -> None:
             owner.crds_tried.set()
-            self._process.channel.send(Waits(number, why))
+            self._process.channel.send(Waits(message.request, why))
 
-        installation = Installation(version, force=owner.with_crds == "force")
-        if not install_crds(services.client, crds, self._ending, waiting, installation):
+        installation = Installation(message.version, force=owner.with_crds == "force")
+        if not install_crds(services.client, message.crds, self._ending, waiting, installation, message.objects):
             return
-        for group in {crd["spec"]["group"] for crd in crds}:
+        for group in {crd["spec"]["group"] for crd in message.crds}:
             services.factory.wake(group)
         owner.crds_tried.set()
         for tried in owner.waits_for:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-#: The version of the distribution whose plugin installed a CRD.
+#: The version of the distribution whose plugin installed a CRD, or another object.
 INSTALLED_BY = "ctrlhost.dev/plugin-version"
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -18,12 +18,12 @@ _EMBEDDED = "x-kubernetes-embedded-resource"
 _OF_EVERY_RESOURCE = ("apiVersion", "kind", "metadata")
 
 
-def marked(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the CRD with the version of the plugin's distribution, for comparisons; as it is without a version."""
+def marked(obj: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return the object with the version of the plugin's distribution, for comparisons; as it is without a version."""
     if not version:
-        return dict(crd)
-    annotations = {**(crd["metadata"].get("annotations") or {}), INSTALLED_BY: version}
-    return {**crd, "metadata": {**crd["metadata"], "annotations": annotations}}
+        return dict(obj)
+    annotations = {**(obj["metadata"].get("annotations") or {}), INSTALLED_BY: version}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
 def objection(live: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> str:
@@ -35,11 +35,18 @@ def objection(live: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -
         return f"it has the versions {', '.join(lost)}, which that of the plugin lacks"
     if force:
         return ""
+    if newer := newer_than(live, new):
+        return newer
+    if fields := sorted(lost_fields(live, new)):
+        return f"it has the fields {', '.join(fields)}, which that of the plugin lacks"
+    return ""
+
+
+def newer_than(live: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return that a newer version of the plugin installed `live` than that of `new`, "" if none did."""
     theirs, own = _installed_by(live), _installed_by(new)
     if theirs is not None and own is not None and theirs > own:
         return f"version {theirs} of the plugin installed it, and this is {own}"
-    if fields := sorted(lost_fields(live, new)):
-        return f"it has the fields {', '.join(fields)}, which that of the plugin lacks"
     return ""
 
 

@@ -1,14 +1,16 @@
-"""Install the CustomResourceDefinitions of plugins."""
+"""Install the CustomResourceDefinitions of plugins, and the further objects that they ship."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import doubling
-from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError
-from ctrlhost.supervisor.crd_changes import lost_fields, marked, objection
+from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError, UnknownKind
+from ctrlhost.supervisor.crd_changes import lost_fields, marked, newer_than, objection
+from ctrlhost.supervisor.shipped_objects import described
 
 if TYPE_CHECKING:
     import threading
@@ -29,11 +31,11 @@ _ESTABLISHED_TIMEOUT, _SOON_ESTABLISHED = 30.0, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """How the CRDs of a plugin are installed."""
+    """How the CRDs and objects of a plugin are installed."""
 
     #: The version of the plugin's distribution; "" if it is unknown.
     version: str = ""
-    #: Whether to replace a CRD of a newer plugin, or one with more fields.
+    #: Whether to replace what a newer plugin installed, and CRDs with more fields.
     force: bool = False
 
     def install(self, client: Client, crd: dict[str, Any]) -> None:
@@ -69,6 +71,23 @@ class Installation:
                 log.info("updated CRD %s", name)
             return
 
+    def apply(self, client: Client, obj: dict[str, Any]) -> None:
+        """Apply an object unless a newer plugin did; Conflict if it changes meanwhile."""
+        obj = marked(obj, self.version)
+        metadata = obj["metadata"]
+        live = client.find(obj["apiVersion"], obj["kind"], metadata["name"], metadata.get("namespace"))
+        seen = None
+        if live is not None:
+            seen = live["metadata"]["resourceVersion"]
+            if not self.force and (why := newer_than(live, obj)):
+                hint = "`--install-crds=force` replaces it"
+                log.warning("%s stays as it is: %s; %s", described(obj), why, hint)
+                return
+            obj = {**obj, "metadata": {**metadata, "resourceVersion": seen}}
+        after = client.apply(obj, field_manager="ctrlhost")
+        if after["metadata"].get("resourceVersion") != seen and not client.dry_run:
+            log.info("%s %s", "installed" if live is None else "updated", described(obj))
+
 
 def install_crds(
     client: Client,
@@ -76,27 +95,48 @@ def install_crds(
     stop: threading.Event,
     waiting: Callable[[str], None],
     installation: Installation,
+    objects: Sequence[dict[str, Any]] = (),
 ) -> bool:
-    """Create or update the CRDs, and wait until the server serves them; False if `stop` was set first.
+    """Create or update the CRDs, wait until the server serves them, and apply the objects; False if `stop` was set.
 
     Requests are retried with back-off, and `waiting` is called with the reason, until the server accepts them. ApiError
-    for a CRD that the server rejects for good, such as an invalid one. In a dry run nothing changes, so this does not
-    wait, and the client logs the differences.
+    for what the server rejects for good, such as an invalid CRD. In a dry run nothing changes, so this does not wait,
+    and the client logs the differences. Objects of other kinds that the server does not serve are skipped with a
+    warning.
     """
     for crd in crds:
-        delays = doubling(_FIRST_DELAY, _MAX_DELAY)
-        while not stop.is_set():
-            try:
-                installation.install(client, crd)
-                break
-            except (TransportError, ApiError) as error:
-                if isinstance(error, ApiError) and error.status in (400, 422):
-                    raise
-                waiting(f"{crd['metadata']['name']}: {error}")
-                stop.wait(next(delays))
-    if client.dry_run:
-        return not stop.is_set()
-    return all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds) and not stop.is_set()
+        _retry(partial(installation.install, client, crd), crd["metadata"]["name"], stop, waiting)
+    if not client.dry_run and not all(_established(client, crd["metadata"]["name"], stop, waiting) for crd in crds):
+        return False
+    own = () if client.dry_run else {crd["spec"]["group"] for crd in crds}
+    for obj in objects:
+        optional = obj["apiVersion"].rpartition("/")[0] not in own
+        _retry(partial(installation.apply, client, obj), described(obj), stop, waiting, optional=optional)
+    return not stop.is_set()
+
+
+def _retry(
+    act: Callable[[], None],
+    name: str,
+    stop: threading.Event,
+    waiting: Callable[[str], None],
+    *,
+    optional: bool = False,
+) -> None:
+    """Act until the server accepts it or `stop` is set; an `optional` kind may be one that it does not serve."""
+    delays = doubling(_FIRST_DELAY, _MAX_DELAY)
+    while not stop.is_set():
+        try:
+            return act()
+        except (TransportError, ApiError) as error:
+            if optional and isinstance(error, UnknownKind):
+                log.warning("%s is not installed: %s", name, error)
+                return None
+            if isinstance(error, ApiError) and error.status in (400, 422):
+                raise
+            waiting(f"{name}: {error}")
+            stop.wait(next(delays))
+    return None
 
 
 def check_crds(plugin: str, client: Client, crds: Sequence[dict[str, Any]]) -> None:

@@ -23,6 +23,7 @@ from ctrlhost.controller.places import add_plugin, name_of_file, place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.suggestions import did_you_mean
 from ctrlhost.supervisor.plugin_file import PluginFile
+from ctrlhost.supervisor.shipped_objects import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,6 +112,7 @@ class Plugin:
         self.version = version
         self._hooks = hooks
         self._crds: list[dict[str, Any]] | None = None
+        self._objects: list[dict[str, Any]] | None = None
 
     def _call(self, hook: str, **arguments: Any) -> Any:
         results = getattr(self._hooks.hook, hook)(**arguments)
@@ -147,6 +149,15 @@ class Plugin:
                 raise PluginLoadError(self.name, message)
         self._crds = crds
         return crds
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Return the objects that the plugin ships besides its CRDs; the hook is called until it has returned."""
+        if self._objects is None:
+            objects = list(self._call("ctrlhost_objects") or ())
+            for problem in filter(None, map(problem_of, objects)):
+                raise PluginLoadError(self.name, f"ctrlhost_objects: {problem}")
+            self._objects = objects
+        return self._objects
 
     def permissions(self, settings: msgspec.Struct | None) -> list[Permission]:
         """Return the permissions that the plugin needs beyond those of its sources."""

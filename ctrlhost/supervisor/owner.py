@@ -40,7 +40,7 @@ class Owner(Protocol):
     plugin: Plugin | None
     #: The rules that the plugin's account lacks, one line each.
     missing_rights: tuple[str, ...]
-    #: Installs CRDs as `install_crds`.
+    #: Installs CRDs and objects as `install_crds`.
     install: Callable[..., bool]
 
     def load(self) -> Plugin:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from ctrlhost.manifests.loading import collect_crds, load_plugins
+from ctrlhost.manifests.loading import collect_crds, collect_objects, load_plugins
 from ctrlhost.manifests.rbac import make_roles, of_sources, plurals
 from ctrlhost.sandbox import is_sandbox
 from ctrlhost.yaml_text import load_document
@@ -86,6 +86,7 @@ def account_of_plugins(
     roles = make_roles(loaded, settings, account, namespace)
     objects = [
         *collect_crds(loaded),
+        *collect_objects(loaded),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}},
         *roles,
     ]

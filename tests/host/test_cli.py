@@ -84,6 +84,8 @@ def test_manifests_grant_exactly_the_rights_of_the_plugins(ctrlhost, distributio
         "ClusterRoleBinding",
         "ClusterRoleBinding",
         "ClusterRole",
+        "ClusterRole",
+        "ClusterRole",
         "Service",
         "NetworkPolicy",
         "Deployment",

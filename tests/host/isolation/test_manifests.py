@@ -83,7 +83,7 @@ def test_an_isolated_plugin_has_a_folder_for_sockets_and_no_further_rights(
         assert config_hash(printed(other)) not in {config_hash(isolated), config_hash(printed(CONFIG))}
 
     assert rights(isolated) == rights(printed(shared))
-    kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding", "ClusterRole"]
+    kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ClusterRoleBinding", *["ClusterRole"] * 3]
     assert [manifest["kind"] for manifest in rights(isolated)] == kinds
 
     # A real server accepts all of it, and stores it as printed.

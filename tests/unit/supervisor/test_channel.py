@@ -98,7 +98,12 @@ SCOPES = [
         *(messages.Declare(1, FedScope.of(scope)) for scope in SCOPES),
         messages.Announce(FedScope.of(SCOPES[1])),
         messages.AwaitLists(2),
-        messages.Install(3, [{"apiVersion": "x/v1", "spec": {"list": [1, 2.5, None, {"a": True}]}}], "1.2"),
+        messages.Install(
+            3,
+            [{"apiVersion": "x/v1", "spec": {"list": [1, 2.5, None, {"a": True}]}}],
+            [{"apiVersion": "v1", "data": {}}],
+            "1.2",
+        ),
         Synced(),
         messages.Beat(
             "running",
