@@ -70,7 +70,8 @@ def _names(names: ResourceNames, plural: str) -> dict[str, Any]:
 
 def _column(column: Column) -> dict[str, Any]:
     entry = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
-    return entry | ({"priority": column.priority} if column.priority else {})
+    more = {"format": column.format, "priority": column.priority}
+    return entry | {name: value for name, value in more.items() if value}
 
 
 def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, Any]:
@@ -90,6 +91,12 @@ def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, 
         subresources["scale"] = dict(zip(_SCALE, names.scale, strict=False))
     if subresources:
         entry["subresources"] = subresources
+    if names.deprecated:
+        entry["deprecated"] = True
+        if isinstance(names.deprecated, str):
+            entry["deprecationWarning"] = names.deprecated
+    if names.selectable_fields:
+        entry["selectableFields"] = [{"jsonPath": path} for path in names.selectable_fields]
     if names.columns:
         entry["additionalPrinterColumns"] = [_column(column) for column in names.columns]
     return entry

@@ -20,6 +20,8 @@ KindRef: TypeAlias = type[K] | tuple[str, str] | str
 _FORM = 'write an apiVersion and a kind, such as "apps/v1/Deployment" or "v1/ConfigMap"'
 #: The attribute of a struct that `@ctrlhost.resource` sets.
 _ATTRIBUTE = "__ctrlhost_kind__"
+#: The server takes no more.
+_SELECTABLE = 8
 
 #: The endings whose plural is no mere `s`, the longer ones first.
 _ENDINGS = (
@@ -74,6 +76,10 @@ class ResourceNames:
     #: The paths of the wanted and of the present number, and of the selector; empty without a scale.
     scale: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    #: The paths of the fields that a field selector may name.
+    selectable_fields: tuple[str, ...] = ()
+    #: Whether the version is deprecated, or the warning of its answers.
+    deprecated: bool | str = False
 
 
 class Kind(NamedTuple):
@@ -128,6 +134,8 @@ def resource(
     categories: Sequence[str] = (),
     scale: Sequence[str] = (),
     rules: Sequence[Rule] = (),
+    selectable_fields: Sequence[str] = (),
+    deprecated: bool | str = False,
 ) -> Callable[[type[K]], type[K]]:
     """Name the kind of a struct's objects.
 
@@ -136,8 +144,10 @@ def resource(
     CustomResourceDefinition of a `ctrlhost.Model`; `plural` None is derived from the kind. `scale` are the paths of
     `kubectl scale`: the wanted number, the present one, and for autoscalers the text of the pods' selector, such as
     `(".spec.size", ".status.replicas", ".status.selector")`. `rules` are about the whole object, of whose metadata they
-    can use `self.metadata.name`. ValueError for an invalid name, TypeError for arguments of other types and for a class
-    that is not a struct.
+    can use `self.metadata.name`. `selectable_fields` are up to eight paths that a `field_selector` can name, such as
+    `".spec.color"`. The dot that a path begins with may be left out. `deprecated` makes the server warn whoever uses
+    the version, with that text if it is one. ValueError for an invalid name or path, TypeError for arguments of other
+    types and for a class that is not a struct.
     """
     if not isinstance(api_version, str):
         raise TypeError(f"the apiVersion is a text, got {api_version!r}")
@@ -152,9 +162,18 @@ def resource(
         raise ValueError(f'{api_version!r} has no version; write it as "{api_version}/v1"')
     if scope not in ("Namespaced", "Cluster"):
         raise ValueError(f'scope must be "Namespaced" or "Cluster", got {scope!r}')
-    for name, texts in (("short_names", short_names), ("categories", categories), ("scale", scale)):
+    lists = {
+        "short_names": short_names,
+        "categories": categories,
+        "scale": scale,
+        "selectable_fields": selectable_fields,
+    }
+    for name, texts in lists.items():
         if isinstance(texts, str):
             raise TypeError(f"{name} is a list: [{texts!r}]")
+    scale, selectable_fields = _paths(scale), _paths(selectable_fields)
+    if len(selectable_fields) > _SELECTABLE:
+        raise ValueError(f"selectable_fields has at most {_SELECTABLE} paths, got {len(selectable_fields)}")
     if scale and (len(scale) not in (2, 3) or not scale[0].startswith(".spec.")):
         raise ValueError(f'scale has two or three paths: (".spec.size", ".status.replicas"), got {scale!r}')
     if any(not path.startswith(".status.") for path in scale[1:2]):
@@ -175,13 +194,19 @@ def resource(
             short_names=tuple(short_names),
             columns=tuple(columns),
             categories=tuple(categories),
-            scale=tuple(scale),
+            scale=scale,
             rules=tuple(rules),
+            selectable_fields=selectable_fields,
+            deprecated=deprecated,
         )
         setattr(struct, _ATTRIBUTE, names)
         return struct
 
     return named
+
+
+def _paths(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(path if path.startswith(".") else f".{path}" for path in paths)
 
 
 def plural_of(kind: str) -> str:

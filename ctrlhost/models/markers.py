@@ -60,13 +60,14 @@ ColumnType: TypeAlias = Literal["boolean", "date", "integer", "number", "string"
 class Column:
     """A column of `kubectl get`; `json_path` begins with a dot. ValueError if it does not, and for another type.
 
-    One with a `priority` above 0 shows only in `kubectl get -o wide`.
+    One with a `priority` above 0 shows only in `kubectl get -o wide`. `format` is one of OpenAPI, such as `int32`.
     """
 
     name: str
     json_path: str
     type: ColumnType = "string"
     priority: int = 0
+    format: str | None = None
 
     def __post_init__(self) -> None:
         """Reject what the server would refuse."""
