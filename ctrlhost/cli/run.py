@@ -29,6 +29,7 @@ from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ctrlhost_sandbox import Sandbox
@@ -76,8 +77,9 @@ def command(
     Each FILE.py is a plugin named after it, with `-` for `_`, beside those of --plugins. Its directory is on
     `sys.path`, as `python FILE.py` has it.
 
-    SIGTERM, SIGINT and SIGHUP let running reconciles finish within the setting `drain_timeout` and exit with code 0;
-    a second signal ends the process at once, with code 1. SIGUSR1 writes the stacks of all Python threads to stderr.
+    SIGTERM and SIGINT let running reconciles finish within the setting `drain_timeout` and exit with code 0; a second
+    one ends the process at once, with code 1. SIGHUP reads the settings again, and takes over what needs no restart;
+    if the terminal was closed, it is as SIGTERM. SIGUSR1 writes the stacks of all Python threads to stderr.
     Exit code 2 means an invalid command line or invalid settings.
     """
     from ctrlhost.host.signals import exiting, writing_stacks
@@ -91,7 +93,11 @@ def command(
     flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
     if flags["install_crds"] == "true":
         flags["install_crds"] = True
-    configuration = gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
+
+    def read() -> Configuration:
+        return gather(config, assignments, plugins=names(plugins), namespaces=names(namespaces), **flags)
+
+    configuration = read()
     if flags["dry_run"] and flags["sandbox"]:
         raise click.UsageError("--dry-run and --sandbox are mutually exclusive: nothing there is worth protecting")
     settings = configuration.host
@@ -102,6 +108,10 @@ def command(
         raise click.UsageError(
             f"no plugins selected; select some with `--plugins NAME,NAME` (installed: {known}), or name a file"
         )
+
+    def reread() -> Configuration:
+        return isolate(read(), isolated, [file.name for file in of_files])
+
     configuration = isolate(configuration, isolated, [file.name for file in of_files])
     for name in settings.plugins:
         check_installed(name)
@@ -119,7 +129,7 @@ def command(
         log_levels=settings.log_levels,
     )
     try:
-        code, drained = _run(configuration, of_files, make_sandbox(chosen) if settings.sandbox else None)
+        code, drained = _run(configuration, reread, of_files, make_sandbox(chosen) if settings.sandbox else None)
     finally:
         logs.end()
     if not drained:
@@ -152,7 +162,12 @@ def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} has no effect without --sandbox")
 
 
-def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox | None) -> tuple[int, bool]:
+def _run(
+    configuration: Configuration,
+    reread: Callable[[], Configuration],
+    files: list[PluginFile],
+    sandbox: Sandbox | None,
+) -> tuple[int, bool]:
     """Return the exit code, and whether all work has ended."""
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.host import Host
@@ -163,6 +178,7 @@ def _run(configuration: Configuration, files: list[PluginFile], sandbox: Sandbox
         sandbox=sandbox,
         gil_watch=GilWatch(stacks=configuration.host.gil_stacks),
         local_socket=True,
+        reread=reread,
     )
     with ExitStack() as stack:
         if sandbox is not None:

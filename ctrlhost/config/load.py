@@ -29,7 +29,7 @@ from ctrlhost.errors import ConfigError
 from ctrlhost.suggestions import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.config.settings import Compression, Encoding
@@ -170,6 +170,18 @@ class Configuration:
                 kinds[name] = fit(value, InformerKind, f'informers."{name}"', self.source)
         return kinds
 
+    def leaves(self) -> dict[tuple[str, ...], Any]:
+        """Return each single value by its path, as some source gives it."""
+        return dict(_leaves((), self.tree))
+
+    @classmethod
+    def of_leaves(cls, leaves: Mapping[tuple[str, ...], Any], source: str) -> Configuration:
+        """Return the configuration with these values."""
+        configuration = cls({section: {} for section in _SECTIONS}, source)
+        for path, value in leaves.items():
+            configuration._put(path, value)
+        return configuration
+
     def isolate(self, plugins: Iterable[str]) -> Configuration:
         """Apply the flag `--isolate`: these plugins get a process of their own, whatever the other sources say."""
         return self._with({("supervision", plugin, "process"): RawValue("own", "--isolate") for plugin in plugins})
@@ -295,6 +307,14 @@ def _over(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 def _existing(table: Mapping[str, Any], name: str) -> str:
     """Return the key of `table` that equals `name`, where `-` and `_` are the same."""
     return next((key for key in table if canonical(key) == canonical(name)), name)
+
+
+def _leaves(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves((*path, name), value)
+        else:
+            yield (*path, name), value
 
 
 def _first_raw(value: Any) -> RawValue | None:

@@ -37,7 +37,7 @@ class AsyncRun:
     waiting: deque[tuple[Request, int]] = field(default_factory=deque)
     task: asyncio.Future[Result | None] | None = None
     overran: bool = False
-    #: Whether another slot has replaced this one, whose run is stuck.
+    #: Whether the slot ends with its run, which is stuck, or since it is one too many.
     retired: bool = False
     thread: int = 0
     #: The outcome of the slot's last run; None before.
@@ -191,7 +191,26 @@ class AsyncWorkers:
         if run.retired or run.context.number != number or run.context.started is None:
             return
         run.retired = True
+        self._open_slot()
+
+    def _open_slot(self) -> None:
         new = self._slot()
         self._runs.append(new)
         self._free.append(new)
         self._slots.release()
+
+    def resize(self, workers: int) -> None:
+        """Open or close slots; see `Pool`."""
+        with suppress(RuntimeError):
+            self._loop.call(self._resize_here, workers)
+
+    def _resize_here(self, workers: int) -> None:
+        surplus = sum(not run.retired for run in self._runs) - workers
+        for _ in range(-surplus):
+            self._open_slot()
+        while surplus > 0 and self._slots.acquire(blocking=False):
+            # Not one that the feeder holds for the next key.
+            self._runs.remove(self._free.pop())
+            surplus -= 1
+        for run in [run for run in self._runs if not run.retired][: max(surplus, 0)]:
+            run.retired = True

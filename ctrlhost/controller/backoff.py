@@ -88,7 +88,7 @@ class BackoffLimiter:
 
     def __init__(self, backoff: Backoff) -> None:
         """Start without failures."""
-        self._backoff = backoff
+        self.backoff = backoff
         self._failures: dict[Any, int] = {}
 
     def when(self, key: Any) -> float:
@@ -96,7 +96,7 @@ class BackoffLimiter:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         run = current.get()
         started = None if run is None else run.started
-        return self._backoff.delay(failures, 0.0 if run is None or started is None else run.clock.now() - started)
+        return self.backoff.delay(failures, 0.0 if run is None or started is None else run.clock.now() - started)
 
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""

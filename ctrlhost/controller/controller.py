@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,12 +31,14 @@ from ctrlhost.workqueue import WorkQueue
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ctrlhost.config.settings import ControllerOverrides
     from ctrlhost.controller.metrics import ControllerCounts
     from ctrlhost.controller.options import ControllerOptions
     from ctrlhost.controller.pauses import Paused
     from ctrlhost.controller.pool import Pool
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.controller.watchdog import RunningKey, Watched
+    from ctrlhost.entries import Entry
     from ctrlhost.informers import Informer
     from ctrlhost.informers.handle import Handle
 
@@ -78,7 +80,9 @@ class Controller:
         """Check the declaration; PluginLoadError if it is invalid."""
         self.name = f"{plugin.name}/{name}"
         self.sources = tuple(sources)
-        self.options = options
+        #: As the plugin declared them, with the operator's overrides.
+        self.options = options.overridden(plugin.services.controller_overrides.get(self.name))
+        self._declared = options
         self._plugin = plugin
         self._reconcile = reconcile
         self._check(name, sources)
@@ -88,6 +92,7 @@ class Controller:
         )
         self._lock = threading.RLock()
         self._queue: WorkQueue | None = None
+        self._limiter: RetryLimiter | None = None
         self._attached: AttachScope | None = None
         self._attachments: list[Attachment] = []
         self._pool: Pool | None = None
@@ -97,7 +102,7 @@ class Controller:
         self._hot_loops: HotLoops | None = None
         candidacy = plugin.services.candidacy
         self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
-        self._pause = Pause(self.name, plugin.services.pauses, paused=options.paused)
+        self._pause = Pause(self.name, plugin.services.pauses, paused=self.options.paused)
         echoes = options.suppress_echo or any(getattr(source, "suppress_echo", None) for source in sources)
         self._self_events = SelfEvents() if echoes else None
         #: The last runs, and the failing keys.
@@ -124,17 +129,50 @@ class Controller:
         """The queue, created on first use."""
         with self._lock:
             if self._queue is None:
-                options, services = self.options, self._plugin.services
+                services = self._plugin.services
                 clock, qps = services.clock, services.supervision(self._plugin.name).retry_qps
-                own = options.rate_limiter or BackoffLimiter(options.backoff)
-                # A limiter of the plugin may be its own code. The run that it delays counts as a thread that hangs.
-                opened = None
-                if options.rate_limiter is not None:
-                    entries = self._plugin.entries
-                    opened = partial(entries.open, "limiter", controller=self.name, costs_thread=False)
-                limiter = RetryLimiter(own, qps, options.backoff, clock, services.jitter, opened)
+                own, opened = self._own_limiter()
+                limiter = RetryLimiter(own, qps, self.options.backoff, clock, services.jitter, opened)
+                self._limiter = limiter
                 self._queue = WorkQueue(self.name, rate_limiter=limiter, clock=cast("Any", clock))
             return self._queue
+
+    def _own_limiter(self) -> tuple[Any, Callable[[], Entry] | None]:
+        """Return the controller's own rate limiter, and what opens the entry of a call, if it is a plugin's."""
+        own = self.options.rate_limiter
+        if own is None:
+            return BackoffLimiter(self.options.backoff), None
+        # A limiter of the plugin may be its own code. The run that it delays counts as a thread that hangs.
+        opened = partial(self._plugin.entries.open, "limiter", controller=self.name, costs_thread=False)
+        return own, opened
+
+    def _change_delays(self, limiter: RetryLimiter, before: ControllerOptions) -> None:
+        options = self.options
+        if (before.rate_limiter, before.backoff) == (options.rate_limiter, options.backoff):
+            return
+        own, opened = self._own_limiter()
+        if isinstance(limiter.own, BackoffLimiter) and options.rate_limiter is None:
+            # It knows the failures of each key.
+            own = limiter.own
+            own.backoff = options.backoff
+        limiter.change(own, options.backoff, opened)
+
+    def override(self, overrides: ControllerOverrides | None) -> None:
+        """Replace the operator's overrides; the namespaces and the pause stay as they are.
+
+        A run in progress ends by the new limits. Keys that wait for their back-off do so as they were told.
+        """
+        with self._lock:
+            before, after = self.options, self._declared.overridden(overrides)
+            self.options = options = replace(after, namespaces=before.namespaces, paused=before.paused)
+            if self._limiter is not None:
+                self._change_delays(self._limiter, before)
+            if self._pool is None or self._counts is None or self._results is None or self._watchdog is None:
+                return
+            self._counts.workers, self._results.timeout = options.workers, options.timeout
+            self._watchdog.set_limits(options.timeout, options.slow_after)
+            self._watchdog.notify()
+            self._pool.resize(options.workers)
 
     @property
     def informers(self) -> tuple[Any, ...]:

@@ -25,6 +25,9 @@ class Pool(Protocol):
     def running(self) -> bool:
         """Whether a worker, or one of its runs, has not ended."""
 
+    def resize(self, workers: int) -> None:
+        """Change the number of workers. Those that are too many end with their run."""
+
     def drain(self, deadline: float) -> bool:
         """Wait until `deadline` (time.monotonic) for the workers to end; return whether they did.
 
@@ -74,6 +77,18 @@ class Workers:
             worker.retire()
         return not any(thread.is_alive() for thread in threads.values())
 
+    def resize(self, workers: int) -> None:
+        """Start or retire workers; see `Pool`. An idle one that is retired ends at the next key, which it requeues."""
+        with self._lock:
+            if self._scope.queue.shutting_down:
+                return
+            self._forget_ended()
+            free = [worker for worker in self._threads if not worker.retired]
+            for _ in range(workers - len(free)):
+                self._start_one()
+            for worker in free[workers:]:
+                worker.retire()
+
     def _start_one(self) -> None:
         index = next(self._indexes)
         worker = Worker(index, self._scope, self._spare.pop() if self._spare else self._counts.worker())
@@ -92,8 +107,11 @@ class Workers:
         with self._lock:
             if self._scope.queue.shutting_down:
                 return
-            for worker in [worker for worker, thread in self._threads.items() if not thread.is_alive()]:
-                del self._threads[worker]
-                self._spare.append(worker.counts)
+            self._forget_ended()
             self._start_one()
             cast("Worker", stuck).retire()
+
+    def _forget_ended(self) -> None:
+        for worker in [worker for worker, thread in self._threads.items() if not thread.is_alive()]:
+            del self._threads[worker]
+            self._spare.append(worker.counts)

@@ -47,21 +47,25 @@ class RetryLimiter:
 
         `entry` opens the entry of a call to `own`, if that is a plugin's code.
         """
+        self._clock, self._jitter = clock, jitter or choose_jitter(clock)
+        burst = int(min(max(1.0, qps * _BURST), _MAX_BURST))
+        self._shared: Any = BucketRateLimiter(qps, burst, cast("Any", clock)) if qps else None
+        self.change(own, backoff, entry)
+
+    def change(self, own: Any, backoff: Backoff, entry: Callable[[], Entry] | None = None) -> None:
+        """Use another limiter and back-off from now on; keys that wait do so as they were told."""
         # A queue gives its clock to a limiter that has none, and does not see this one through the wrapper.
-        WorkQueue(rate_limiter=own, clock=cast("Any", clock))
-        self._own = own
+        WorkQueue(rate_limiter=own, clock=cast("Any", self._clock))
+        self.own = own
         self._entry = entry
         #: The failures of each key with a plugin's limiter, whose code a thread of the host must not call.
         self._failures: dict[Any, int] = {}
-        self._jitter, self._share = jitter or choose_jitter(clock), backoff.jitter
-        self._bucket: Any = None
-        if qps:
-            bucket = BucketRateLimiter(qps, int(min(max(1.0, qps * _BURST), _MAX_BURST)), cast("Any", clock))
-            self._bucket = WithMaxWaitRateLimiter(bucket, backoff.max)
+        self._share = backoff.jitter
+        self._bucket: Any = None if self._shared is None else WithMaxWaitRateLimiter(self._shared, backoff.max)
 
     def when(self, key: Any) -> float:
         """Return the seconds until the next run of a key that failed."""
-        delay: float = self._own.when(key) if self._entry is None else self._reported(self._entry(), key)
+        delay: float = self.own.when(key) if self._entry is None else self._reported(self._entry(), key)
         if self._bucket is not None:
             delay = max(delay, self._bucket.when(key))
         return delay * (1 + self._share * self._jitter())
@@ -70,7 +74,7 @@ class RetryLimiter:
         self._failures[key] = self._failures.get(key, 0) + 1
         entry.begin(key)
         try:
-            delay: float = self._own.when(key)
+            delay: float = self.own.when(key)
         finally:
             entry.end()
             entry.close()
@@ -79,11 +83,11 @@ class RetryLimiter:
     def forget(self, key: Any) -> None:
         """Forget the failures of a key."""
         self._failures.pop(key, None)
-        self._own.forget(key)
+        self.own.forget(key)
 
     def num_requeues(self, key: Any) -> int:
         """Return the failures of a key since it was forgotten."""
         if self._entry is not None:
             return self._failures.get(key, 0)
-        requeues: int = self._own.num_requeues(key)
+        requeues: int = self.own.num_requeues(key)
         return requeues

@@ -71,14 +71,10 @@ class Watchdog:
     ) -> None:
         """Watch runs of `controller`; `timeout` and `slow_after` in seconds, None and 0 for none."""
         self.controller = controller
-        #: The seconds after which a worker calls `returned`.
-        self.limit = min(timeout or math.inf, slow_after or math.inf)
         #: Called with a run that exceeded the timeout; cancels async runs.
         self.on_timeout: Callable[[Watched], None] | None = None
         #: Called with a run that counts as stuck; starts another worker.
         self.on_stuck: Callable[[Watched], None] | None = None
-        self._timeout = timeout or math.inf
-        self._slow_after = slow_after or math.inf
         self._queue = queue
         self._clock = clock
         self._entries = entries
@@ -89,7 +85,15 @@ class Watchdog:
         #: Guards what is known of the runs.
         self._lock = threading.Lock()
         self._runs: dict[int, _Run] = {}
-        self._unwatch = entries.watch(self._check_slow, min(1.0, self._slow_after / 4))
+        self.set_limits(timeout, slow_after)
+
+    def set_limits(self, timeout: float | None, slow_after: float) -> None:
+        """Change the limits, also of the runs in progress."""
+        self._timeout = timeout or math.inf
+        self._slow_after = slow_after or math.inf
+        #: The seconds after which a worker calls `returned`.
+        self.limit = min(self._timeout, self._slow_after)
+        self._unwatch = self._entries.watch(self._check_slow, min(1.0, self._slow_after / 4))
 
     def watch(self, workers: Iterable[Watched]) -> None:
         """Watch these workers from now on; the collection may change meanwhile."""

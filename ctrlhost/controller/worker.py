@@ -115,7 +115,8 @@ class Worker:
         self.thread = 0
         self.task: None = None
         self._scope = scope
-        self._retired = False
+        #: Whether it begins no further run.
+        self.retired = False
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
@@ -127,7 +128,7 @@ class Worker:
             pause.wait()
             if gate is not None:
                 gate.wait()
-            if self._retired:
+            if self.retired:
                 return
             try:
                 batch = queue.get_batch_with_priority(size)
@@ -146,7 +147,7 @@ class Worker:
 
     def retire(self) -> None:
         """Begin no further run; called on another thread, while a run is stuck or after it has returned."""
-        self._retired = True
+        self.retired = True
         # Here, so that the loop over a batch needs no check.
         done: list[Request] = []
         self._requeue(done)
@@ -160,7 +161,7 @@ class Worker:
         limit, buckets = scope.watchdog.limit, counts.buckets
         short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
-        if self._retired:
+        if self.retired:
             self._requeue(done)
             return
         # Set before the watchdog wakes, which would otherwise see no running worker and sleep again.

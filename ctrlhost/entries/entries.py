@@ -74,6 +74,7 @@ class Entries:
         """
         seconds = self.deadline(name) if deadline is None else deadline
         entry = Entry(self, name, controller, late, seconds, on_overrun, fatal, costs_thread=costs_thread)
+        entry.configured = deadline is None
         with self._lock:
             self._open.add(entry)
         return entry
@@ -81,6 +82,14 @@ class Entries:
     def deadline(self, name: str) -> float:
         """Return the deadline of the settings for an entry `name`, in seconds; 0: none."""
         return self._deadlines[setting(name)]
+
+    def set_deadlines(self, deadlines: Mapping[str, float]) -> None:
+        """Change the deadlines of the settings, also of the calls that run."""
+        self._deadlines = deadlines
+        with self._lock:
+            for entry in self._open:
+                if entry.configured:
+                    entry.deadline = self.deadline(entry.name)
 
     def running(self) -> list[Entry]:
         """Return the entries that run now and have a deadline."""

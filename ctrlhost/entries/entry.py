@@ -61,6 +61,7 @@ class Entry:
         "_lock",
         "_on_overrun",
         "_result",
+        "configured",
         "controller",
         "costs_thread",
         "deadline",
@@ -101,6 +102,8 @@ class Entry:
         self.late = False
         #: The task of a call on an event loop, for its stack.
         self.task: asyncio.Future[Any] | None = None
+        #: Whether the deadline is that of the settings.
+        self.configured = False
         self._entries = entries
         self._result = late
         self._lock = threading.Lock()

@@ -32,6 +32,7 @@ from ctrlhost.host.freed_memory import keep_little
 from ctrlhost.host.host import Host
 from ctrlhost.host.log_levels import levels
 from ctrlhost.host.metrics import of_child
+from ctrlhost.host.reload import apply
 from ctrlhost.host.switch_interval import switching_after
 from ctrlhost.supervisor import channel as messages
 from ctrlhost.supervisor.channel import Channel
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ctrlhost.client import Client
+    from ctrlhost.config.load import Configuration
     from ctrlhost.controller.services import PluginServices
     from ctrlhost.informers import InformerFactory
     from ctrlhost.plugin.probe import PluginCheck
@@ -79,8 +81,7 @@ class ChildHost(Host):
             leader_elect=own,
             leader_elect_plugins=(start.plugin,) if own else (),
         )
-        # The host that started this process restarts the plugin, in another one.
-        configuration = start.configuration.supervised(start.plugin, process="shared", restart_limit=0)
+        configuration = _of_process(start.configuration, start.plugin)
         super().__init__(settings, [start.plugin], configuration=configuration)
         self.runtime: PluginRuntime = self.plugins[0]
         self.runtime.install = self._install
@@ -105,6 +106,10 @@ class ChildHost(Host):
         """Use the API server of this kubeconfig; None for that of the settings."""
         if kubeconfig is not None:
             self.state.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
+
+    def reload(self, configuration: Configuration) -> None:
+        """Take over what has changed in the configuration of the other host."""
+        apply(self.state, _of_process(configuration, self.runtime.name))
 
     def lead(self, message: messages.Lead) -> None:
         """Follow the leadership of the other host, until the drain has ended."""
@@ -239,6 +244,11 @@ class ChildHost(Host):
         )
 
 
+def _of_process(configuration: Configuration, plugin: str) -> Configuration:
+    # The host that started this process restarts the plugin, in another one.
+    return configuration.supervised(plugin, process="shared", restart_limit=0)
+
+
 class Child:
     """Runs a ChildHost as the other host says. `run` belongs to the main thread."""
 
@@ -330,6 +340,8 @@ class Child:
                     levels.set(message.loggers, message.level, message.seconds)
                     if message.number:
                         self._channel.send(messages.Acted(message.number, 200, b""))
+                case messages.Reload(configuration):
+                    self._host.reload(configuration)
                 case messages.Act():
                     threading.Thread(target=self._act, args=(message,), name="admin", daemon=True).start()
                 case messages.Drain(seconds):

@@ -92,6 +92,10 @@ class Children(Collector):
 
         self._isolation.feed = CacheServer(factory, client.resources)
 
+    def reload(self, settings: HostSettings, configuration: Configuration) -> None:
+        """Start later processes with these settings."""
+        self._isolation.settings, self._isolation.configuration = settings, configuration
+
     def cpu_seconds(self, plugin: str) -> float:
         """Return the processor time of the processes of a plugin so far; 0 for one that is not isolated."""
         return self._isolation.cpu_seconds(plugin)

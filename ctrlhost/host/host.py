@@ -36,7 +36,7 @@ from ctrlhost.supervisor.threads import wait_while_busy
 from ctrlhost.transport.metrics import ThreadMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from ctrlhost.client import Client
@@ -83,13 +83,15 @@ class Host:
         sandbox: ApiServer | None = None,
         gil_watch: GilWatch | None = None,
         local_socket: bool = False,
+        reread: Callable[[], Configuration] | None = None,
     ) -> None:
         """Prepare; this imports and starts nothing.
 
         `plugins` are names of installed plugins, or modules and objects that implement hooks; the default is the
         plugins of the settings. `configuration` holds the settings of plugins. The caller starts and stops `sandbox`.
         `gil_watch` watches the process while `run` runs; a process may have one. With `local_socket`, the host's status
-        is served to this user at a Unix socket in the private directory.
+        is served to this user at a Unix socket in the private directory. At a SIGHUP, `run` calls `reread`, and takes
+        over what has changed and needs no restart.
         """
         configuration = configuration or Configuration.gather()
         self.state = HostState(_without_lease(settings or configuration.host), configuration, client=client)
@@ -119,6 +121,7 @@ class Host:
         self._tenure = Tenure.endless()
         self._signals = StopSignals(self.stopping, self._notify, self._signalled)
         self._gil_watch = gil_watch
+        self._reread = reread
         #: Whether all work has ended in time; true until `run` ends.
         self.drained = True
         self._clients = HostClients(configuration, self.clock, self.state.api_servers, probes=self._probes)
@@ -438,7 +441,8 @@ class Host:
     def run(self) -> int:
         """Start, run until a signal arrives or every plugin has failed, then stop; return the exit code.
 
-        SIGTERM, SIGINT and SIGHUP let running reconciles finish; a second signal ends the process at once, with code 1.
+        SIGTERM and SIGINT let running reconciles finish; a second one ends the process at once, with code 1. SIGHUP
+        reloads the settings, or if the terminal was closed, is as SIGTERM.
         Must be called in the main thread.
         """
         keep_little()
@@ -455,10 +459,13 @@ class Host:
         except BaseException:
             self.stop(0)
             raise
-        # A signal just before a wait is noticed only after it, so each wait needs a limit.
-        with self._changes:
-            while not self._changes.wait_for(lambda: self.stopping.is_set() or self._all_failed(), SIGNALS_SEEN):
-                pass
+        while not self._is_over():
+            with self._changes:
+                # A signal just before a wait is noticed only after it, so each wait needs a limit.
+                self._changes.wait_for(lambda: self._is_over() or self._signals.reload, SIGNALS_SEEN)
+            if self._signals.reload:
+                self._signals.reload = False
+                self._reload()
         if self._signals.received:
             log.info("%s: shutting down; repeat to force exit", self._signals.received)
         failed = self._all_failed() and not self.stopping.is_set()
@@ -473,6 +480,17 @@ class Host:
     def _signalled(self) -> None:
         if self._gil_watch is not None:
             self._gil_watch.stopping(self.settings.drain_timeout)
+
+    def _is_over(self) -> bool:
+        return self.stopping.is_set() or self._all_failed()
+
+    def _reload(self) -> None:
+        if self._reread is None:
+            log.warning("SIGHUP: nothing to reload: this host was given its settings by a program")
+            return
+        from ctrlhost.host.reload import reload
+
+        reload(self.state, self._reread)
 
     def _all_failed(self) -> bool:
         enabled = [plugin for plugin in self.plugins if plugin.state != "disabled"]

@@ -87,7 +87,6 @@ def configure(
     if _writer is not None:
         _writer.close()
     _sampler, _writer = sampler, writer
-    levels.reset()
     # Each has a handler of its own: a plugin may change or remove that of the root logger.
     for name in ("", *_OF_HOST):
         logger = logging.getLogger(name)
@@ -95,12 +94,7 @@ def configure(
             logger.removeHandler(old)
         logger.addHandler(HostHandler(formatter, sampler, writer, plugins))
         logger.propagate = not name
-        logger.setLevel(max(_QUIET.get(name, 0), logging.getLevelNamesMapping()[level.upper()]))
-    for name in _QUIET.keys() - set(_OF_HOST):
-        logging.getLogger(name).setLevel(max(_QUIET[name], logging.getLogger().level))
-    for name, minimum in log_levels.items():
-        with suppress(ConfigError):
-            levels.set(find_loggers(name, plugins), minimum)
+    set_levels(level, log_levels, plugins)
     # Plugins may use structlog directly; their lines get the same processing.
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -110,6 +104,18 @@ def configure(
     )
     _end_in_time(reports)
     return writer
+
+
+def set_levels(level: str, log_levels: Mapping[str, str], plugins: Sequence[str]) -> None:
+    """Set the minimum levels, of the host and by plugin or logger, instead of all that were set before."""
+    levels.reset()
+    for name in ("", *_OF_HOST):
+        logging.getLogger(name).setLevel(max(_QUIET.get(name, 0), logging.getLevelNamesMapping()[level.upper()]))
+    for name in _QUIET.keys() - set(_OF_HOST):
+        logging.getLogger(name).setLevel(max(_QUIET[name], logging.getLogger().level))
+    for name, minimum in log_levels.items():
+        with suppress(ConfigError):
+            levels.set(find_loggers(name, plugins), minimum)
 
 
 def end() -> None:

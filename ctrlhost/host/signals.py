@@ -69,8 +69,20 @@ def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
             signal.signal(number, earlier)
 
 
+def _has_terminal() -> bool:
+    """Return whether the process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 class StopSignals:
-    """Handles SIGTERM, SIGINT and SIGHUP: the first sets `stopping`, a second ends the process at once with code 1."""
+    """Handles SIGTERM, SIGINT and SIGHUP: the first sets `stopping`, a second ends the process at once with code 1.
+
+    SIGHUP asks for a reload, unless the terminal of the process was closed.
+    """
 
     def __init__(
         self, stopping: threading.Event, wake: Callable[[], None], begun: Callable[[], None] = lambda: None
@@ -81,12 +93,15 @@ class StopSignals:
         self._begun = begun
         #: The name of the signal that arrived; empty before.
         self.received = ""
+        #: Whether SIGHUP has asked for a reload that has not begun.
+        self.reload = False
         self._received_at = 0.0
-        self._raises = False
+        self._raises = self._had_terminal = False
 
     @contextmanager
     def caught(self) -> Iterator[None]:
         """Handle signals while the block runs; in the main thread only."""
+        self._had_terminal = _has_terminal()
         with _handled_by(self._on_signal):
             yield
 
@@ -101,6 +116,10 @@ class StopSignals:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
+        if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
+            self.reload = True
+            threading.Thread(target=self._wake, daemon=True).start()
+            return
         since, self._received_at = time.monotonic() - self._received_at, time.monotonic()
         if self._stopping.is_set():
             if since < _SAME_SIGNAL:

@@ -286,6 +286,15 @@ class InformerFactory:
             kinds.crds.release()
         self._retry_over_budget()
 
+    def set_memory_budget(self, budget: int) -> None:
+        """Change the memory budget, in bytes; ValueError for 0. Without one since the start, nothing happens.
+
+        A lower one takes away nothing that is cached.
+        """
+        if self.budget is not None and self.budget.limit != budget:
+            self.budget.limit = budget
+            self._retry_over_budget()
+
     def _retry_over_budget(self) -> None:
         """List again where the memory budget may have room now."""
         if self.budget is None:

@@ -184,7 +184,7 @@ class PluginContext(Parameters[S, State]):
             timeout=None if timeout is None else in_seconds(timeout),
             needs_leader=needs_leader,
             suppress_echo=suppress_echo,
-        ).overridden(self.services.controller_overrides.get(f"{self.name}/{name}"))
+        )
         controller = Controller(self.scope, name, reconcile, sources, options)
         self.controllers.append(controller)
         return ControllerHandle(controller)

@@ -92,7 +92,6 @@ class PluginCheck:
         self.name = name
         self._check = check
         self._entries = entries or Entries(name.partition("/")[0])
-        self._deadline = self._entries.deadline("health")
         #: Its outcome is the reason of a failure; empty for a success.
         self._probe = Probe(f"{name} check", self._call)
 
@@ -102,7 +101,7 @@ class PluginCheck:
 
     def last(self) -> Check:
         """Return the last outcome; with its age if a call runs, and a failure if that is beyond its deadline."""
-        return self.state().line(self._deadline)
+        return self.state().line(self._entries.deadline("health"))
 
     def state(self) -> CheckState:
         """Return how the check stands now."""

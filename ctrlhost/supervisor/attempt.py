@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.pauses import Pauses
     from ctrlhost.entries import Entries, Entry
@@ -106,6 +107,9 @@ class Attempt:
     def set_log_level(self, _loggers: tuple[str, ...], _level: str, _seconds: float) -> Future[Any] | None:
         """Return None: the loggers of this process have their level already."""
         return None
+
+    def reload(self, _configuration: Configuration) -> None:
+        """Do nothing: the host changes the controllers of this process."""
 
     def processor_seconds(self) -> float | None:
         """Return the processor time of the attempt's own thread; None where it cannot be read."""

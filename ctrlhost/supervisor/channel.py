@@ -107,6 +107,13 @@ class LogLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class Reload:
+    """From the host: its configuration has changed, in what needs no new process."""
+
+    configuration: Configuration
+
+
+@dataclass(frozen=True, slots=True)
 class Act:
     """From the host: an action of the admin API with the body of its request, and who asks. The answer is Acted."""
 

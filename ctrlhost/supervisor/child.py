@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from ctrlhost.config.load import Configuration
     from ctrlhost.entries import Entries
     from ctrlhost.health import Check
     from ctrlhost.permissions import Permission
@@ -81,7 +82,9 @@ class ChildAttempt:
         #: The messages of the process, and those for it from threads that must not wait.
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: What the process says about the plugin's health.
-        self.health = ChildHealth(entries.deadline("health"), lambda number: self._inbox.put(messages.Probe(number)))
+        self.health = ChildHealth(
+            lambda: entries.deadline("health"), lambda number: self._inbox.put(messages.Probe(number))
+        )
         #: What operators ask of the plugin.
         self.actions = ChildActions(self._inbox.put)
         self._lock = threading.Lock()
@@ -150,6 +153,10 @@ class ChildAttempt:
             self._inbox.put(messages.LogLevel(loggers, level, seconds))
             return None
         return self.actions.ask(lambda number: messages.LogLevel(loggers, level, seconds, number))
+
+    def reload(self, configuration: Configuration) -> None:
+        """Tell the process what has changed."""
+        self._inbox.put(messages.Reload(configuration))
 
     def _run(self) -> None:
         failure: Failure | None = None
@@ -270,7 +277,7 @@ class ChildAttempt:
                 self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
                 self._isolation.pauses.know(controllers)
                 self.set_up.set()
-            case messages.Probe() | messages.LogLevel() | messages.Act() if self.process is not None:
+            case messages.Probe() | messages.LogLevel() | messages.Reload() | messages.Act() if self.process:
                 self.process.channel.send(message)
             case messages.Acted():
                 self.actions.answered(message)

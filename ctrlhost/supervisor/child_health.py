@@ -23,8 +23,8 @@ _OLD = 3.0
 class ChildHealth:
     """Keeps the last report of a process, and asks for the plugin's health checks. Callable from any thread."""
 
-    def __init__(self, deadline: float, ask: Callable[[int], None]) -> None:
-        """Prepare; `deadline` is that of each health check.
+    def __init__(self, deadline: Callable[[], float], ask: Callable[[int], None]) -> None:
+        """Prepare; `deadline` returns that of each health check.
 
         `ask` asks the process to call the checks, and has the number of the request; it must not wait.
         """
@@ -96,7 +96,7 @@ class ChildHealth:
             if beat is not None and beat.probe != self._probe and state.since is None:
                 # The process has not even begun to call it.
                 state = replace(state, since=self._probed_at)
-        return state.line(self._deadline)
+        return state.line(self._deadline())
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,12 +188,24 @@ class PluginRuntime:
         )
         self._try()
 
+    def reload(self, configuration: Configuration) -> None:
+        """Use a configuration whose deadlines may have changed, from now on and in later attempts."""
+        self._configuration = configuration
+        self.supervision = configuration.supervision(self.name)
+        for entries in self.all_entries():
+            entries.set_deadlines(self._deadlines())
+        if self.attempt is not None:
+            self.attempt.reload(configuration)
+
+    def _deadlines(self) -> dict[str, float]:
+        deadlines = self.supervision.deadlines
+        return {name: float(getattr(deadlines, name)) for name in deadlines.__struct_fields__}
+
     def _try(self) -> None:
         """Begin an attempt."""
-        deadlines = self.supervision.deadlines
         entries = Entries(
             self.name,
-            {name: float(getattr(deadlines, name)) for name in deadlines.__struct_fields__},
+            self._deadlines(),
             self.overruns,
             stuck_limit=self.supervision.stuck_limit,
             began=self._notify,

@@ -9,7 +9,7 @@ const WARN_AT: i64 = 80;
 /// A limit of the bytes that the objects of several informers take together.
 #[derive(Debug)]
 pub struct Budget {
-    limit: i64,
+    limit: AtomicI64,
     used: AtomicI64,
     warned: AtomicBool,
 }
@@ -18,7 +18,7 @@ impl Budget {
     /// Create a budget of so many bytes of which nothing is used.
     pub fn new(limit: u64) -> Self {
         Self {
-            limit: i64::try_from(limit).unwrap_or(i64::MAX),
+            limit: AtomicI64::new(i64::try_from(limit).unwrap_or(i64::MAX)),
             used: AtomicI64::new(0),
             warned: AtomicBool::new(false),
         }
@@ -26,7 +26,18 @@ impl Budget {
 
     /// Return the limit in bytes.
     pub fn limit(&self) -> u64 {
-        self.limit.unsigned_abs()
+        self.bytes().unsigned_abs()
+    }
+
+    /// Change the limit. What is used stays, also beyond it. A warning may be due again.
+    pub fn set_limit(&self, limit: u64) {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.limit.store(limit, Ordering::Relaxed);
+        self.warned.store(false, Ordering::Relaxed);
+    }
+
+    fn bytes(&self) -> i64 {
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// Return how many bytes are used.
@@ -37,15 +48,16 @@ impl Budget {
     /// Return whether so much is used that a warning is due, which is so once.
     pub fn take_warning(&self) -> bool {
         let used = i128::from(self.used.load(Ordering::Relaxed));
-        used * 100 >= i128::from(self.limit) * i128::from(WARN_AT)
+        used * 100 >= i128::from(self.bytes()) * i128::from(WARN_AT)
             && !self.warned.swap(true, Ordering::Relaxed)
     }
 
     /// Use more if it fits; less always fits.
     fn reserve(&self, bytes: i64) -> bool {
+        let limit = self.bytes();
         let fitting = |used: i64| {
             let after = used.saturating_add(bytes);
-            (bytes <= 0 || after <= self.limit).then_some(after)
+            (bytes <= 0 || after <= limit).then_some(after)
         };
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
         self.used.fetch_update(set, get, fitting).is_ok()
@@ -141,7 +153,7 @@ impl Account {
         };
         let own = self.parts().map(|part| part.load(Ordering::Relaxed));
         let others = budget.used.load(Ordering::Relaxed) - own.iter().sum::<i64>();
-        others.saturating_add(signed(bytes)) <= budget.limit
+        others.saturating_add(signed(bytes)) <= budget.bytes()
     }
 
     /// Count what was staged as taken in.

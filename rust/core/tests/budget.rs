@@ -233,3 +233,22 @@ fn the_informer_whose_event_does_not_fit_waits_and_the_others_go_on() {
         .event("ADDED", 999, 9_999)
         .expect("the others made room");
 }
+
+// behaviour: findings3/NO14
+#[test]
+fn a_limit_that_changes_is_that_of_the_next_object_and_warns_again() {
+    let budget = Arc::new(Budget::new(LIMIT));
+    let rig = rig(&budget);
+    over(rig.list((0..1_000).map(|name| (name, 1))));
+    budget.set_limit(4 * LIMIT);
+    rig.list((0..1_000).map(|name| (name, 1)))
+        .expect("room for all");
+    assert!(!budget.take_warning());
+    budget.set_limit(LIMIT);
+    assert_eq!((budget.limit(), budget.used()), (LIMIT, rig.held()));
+    assert!(budget.used() > LIMIT && budget.take_warning() && !budget.take_warning());
+    over(rig.event("ADDED", 1_000, 2));
+    assert_eq!(rig.informer.store().len(), 1_000);
+    budget.set_limit(4 * LIMIT);
+    rig.event("ADDED", 1_000, 2).expect("room again");
+}

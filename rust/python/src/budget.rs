@@ -14,15 +14,18 @@ pub(crate) struct MemoryBudget(pub(crate) Arc<Budget>);
 impl MemoryBudget {
     #[new]
     fn new(limit: u64) -> PyResult<Self> {
-        if limit == 0 {
-            return Err(PyValueError::new_err("a memory budget must be positive"));
-        }
-        Ok(Self(Arc::new(Budget::new(limit))))
+        Ok(Self(Arc::new(Budget::new(positive(limit)?))))
     }
 
     #[getter]
     fn limit(&self) -> u64 {
         self.0.limit()
+    }
+
+    #[setter]
+    fn set_limit(&self, limit: u64) -> PyResult<()> {
+        self.0.set_limit(positive(limit)?);
+        Ok(())
     }
 
     #[getter]
@@ -33,4 +36,11 @@ impl MemoryBudget {
     fn take_warning(&self) -> bool {
         self.0.take_warning()
     }
+}
+
+fn positive(limit: u64) -> PyResult<u64> {
+    if limit == 0 {
+        return Err(PyValueError::new_err("a memory budget must be positive"));
+    }
+    Ok(limit)
 }
