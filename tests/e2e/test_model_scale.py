@@ -45,6 +45,7 @@ class Pool(ctrlhost.Model[Spec, Status]):
     pass
 
 
+@pytest.mark.real
 @pytest.mark.behaviour("findings3/NA27")
 def test_kubectl_scales_lists_and_selects_objects_of_a_model(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
