@@ -10,7 +10,10 @@ import msgspec
 
 from ctrlhost.authoring.findings import HOST, Finding
 from ctrlhost.authoring.invalid_crds import HINT, UNCHECKED, can_check_crds, invalid_crds, name_of
+from ctrlhost.authoring.status_fields import required_status_fields
+from ctrlhost.authoring.unknown_kinds import unknown_kind, unknown_resources
 from ctrlhost.config.types import canonical
+from ctrlhost.controller.source import KindSource
 from ctrlhost.coordination.leadership import check_plugins
 from ctrlhost.declarative.checks import DeclarationError
 from ctrlhost.errors import ConfigError, CtrlhostError
@@ -21,7 +24,7 @@ from ctrlhost.supervisor.containment import with_place
 from ctrlhost.supervisor.loader import name_of as name_of_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ctrlhost.authoring.findings import Level
     from ctrlhost.config.load import Configuration
@@ -50,11 +53,15 @@ class CheckedPlugin:
 class OfflineCheck:
     """The checks of some plugins. `findings` has the results, `plugins` those that could be set up."""
 
-    def __init__(self, chosen: Sequence[object], configuration: Configuration, known: Sequence[str]) -> None:
+    def __init__(
+        self, chosen: Sequence[object], configuration: Configuration, known: Sequence[str], *, kinds: bool = True
+    ) -> None:
         """Check plugins: names of installed ones, or modules and objects. `known` are the names that settings may have.
 
-        Settings that are wrong are findings; the rest is checked as if they were not given.
+        Settings that are wrong are findings; the rest is checked as if they were not given. `kinds` is whether to judge
+        kinds and resources by those of Kubernetes, where no server is asked.
         """
+        self._judges_kinds = kinds
         self.findings: list[Finding] = []
         self.plugins: list[CheckedPlugin] = []
         #: The settings without the sections that are wrong.
@@ -143,6 +150,10 @@ class OfflineCheck:
         if context is None:
             return
         permissions = self._try(name, "right", lambda: plugin.permissions(context.settings))
+        sources = kind_sources(context.context)
+        self._check_statuses(name, sources)
+        if self._judges_kinds:
+            self._check_kinds(name, sources, crds or (), permissions or ())
         if usable and crds is not None and permissions is not None:
             self.plugins.append(CheckedPlugin(name, context.context, crds, permissions))
 
@@ -157,6 +168,26 @@ class OfflineCheck:
         if context is not None:
             self._add("ok", plugin.name, "declaration", f"controllers: {len(context.context.controllers)}")
         return context
+
+    def _check_statuses(self, plugin: str, sources: Sequence[KindSource]) -> None:
+        for model in dict.fromkeys(source.model for source in sources if source.model is not None):
+            if fields := required_status_fields(model):
+                text = f"{model.__name__}: an object that lacks {' or '.join(fields)} does not fit: there is no default"
+                self._add("warning", plugin, "declaration", text, "write one, such as `ready: int = 0`")
+
+    def _check_kinds(
+        self,
+        plugin: str,
+        sources: Sequence[KindSource],
+        crds: Sequence[Mapping[str, Any]],
+        permissions: Sequence[Permission],
+    ) -> None:
+        for source in sources:
+            if (unknown := unknown_kind(source.api_version, source.kind, crds)) is not None:
+                self._add("error", plugin, "kind", *unknown)
+        for permission in permissions:
+            for problem in unknown_resources(permission):
+                self._add("error", plugin, "right", problem, "a permission names the plural, as a URL does")
 
     def _valid_crds(self, plugin: Plugin) -> list[dict[str, Any]] | None:
         """Return the CRDs that a server accepts; None if the plugin has none to return."""
@@ -173,6 +204,12 @@ class OfflineCheck:
             if name not in invalid:
                 self._add("ok", plugin.name, "crd", f"{name} is valid")
         return [crd for crd in crds if name_of(crd) not in invalid]
+
+
+def kind_sources(context: PluginContext) -> list[KindSource]:
+    """Return the sources of kinds of a plugin that was set up."""
+    sources = [source for controller in context.controllers for source in controller.sources]
+    return [source for source in (*sources, *context.reads) if isinstance(source, KindSource)]
 
 
 def _check_addresses(settings: HostSettings) -> None:

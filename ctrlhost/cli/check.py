@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.command("check")
 @FILES
 @PLUGINS
-@click.option("--offline", is_flag=True, help="Ask no server: check settings, declarations and CRDs only.")
+@click.option(
+    "--offline", is_flag=True, help="Ask no server: check settings, declarations, CRDs and names of kinds only."
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 on a warning, too.")
 @click.option(
     "--kubeconfig", metavar="FILE", help="Kubeconfig (default: $KUBECONFIG, the pod's service account, ~/.kube/config)."
@@ -71,7 +73,7 @@ def command(
     if not selected:
         raise click.UsageError("no plugins are installed")
     known = [*chosen, *(file.name for file in of_files), *installed_plugins()]
-    checked = OfflineCheck(selected, configuration, known)
+    checked = OfflineCheck(selected, configuration, known, kinds=offline)
     findings = [*checked.findings, *(() if offline else _on_server(checked))]
     _print(findings, output)
     failing = ("error", "warning") if strict else ("error",)

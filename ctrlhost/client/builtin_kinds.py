@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ctrlhost._core import builtin_resources
+from ctrlhost.suggestions import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Plural, and whether it is namespaced, by kind within group and version; the core group first.
 BUILTIN_KINDS: dict[str, dict[str, tuple[str, bool]]] = {"v1": {}}
@@ -30,6 +36,17 @@ def builtin_kind(api_version: str, plural: str) -> tuple[str, bool] | None:
     return next(((kind, namespaced) for kind, (known, namespaced) in kinds if known == plural), None)
 
 
-def builtin_versions(kind: str) -> list[str]:
-    """Return the groups and versions that have a built-in kind of this name."""
-    return [version for version, kinds in BUILTIN_KINDS.items() if kind in kinds]
+def spelt(kind: str, kinds: Mapping[str, tuple[str, bool]]) -> str | None:
+    """Return the kind that was written with another case or in the plural; None if no known one was."""
+    written = kind.lower()
+    return next((known for known, (plural, _) in kinds.items() if written in (known.lower(), plural)), None)
+
+
+def builtin_elsewhere(api_version: str, kind: str) -> str | None:
+    """Return the question for the group and version in which Kubernetes has the kind; None unless one is alike.
+
+    A group that is a domain may have a kind of its own of any name.
+    """
+    versions = {version: known for version, kinds in BUILTIN_KINDS.items() if (known := spelt(kind, kinds))}
+    elsewhere = nearest(api_version, versions, least=0.6 if "." in api_version else 0.0)
+    return f"did you mean `{versions[elsewhere]}` in {elsewhere}?" if elsewhere else None

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_kind, builtin_plural, builtin_versions
+from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_elsewhere, builtin_kind, builtin_plural, spelt
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError, NotFound, TransportError, UnknownKind
-from ctrlhost.suggestions import did_you_mean, nearest
+from ctrlhost.suggestions import did_you_mean
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest
 from ctrlhost.transport.responses import decode_object
 from ctrlhost.transport.steps import Send, Steps
@@ -163,7 +163,7 @@ class Resources:
             groups = yield from _served_groups(timeout, transport)
             problem = _unserved_version(api_version, kind, groups)
         else:
-            near = did_you_mean(kind, discovered) or _builtin_elsewhere(api_version, kind)
+            near = _near(api_version, kind, discovered)
             problem = f"no kind `{kind}` in {api_version}; {near}" if near else None
         raise UnknownKind(problem or f"the server does not serve kind {kind} in {api_version}", hint=_hint(api_version))
 
@@ -250,17 +250,19 @@ def _unserved_version(api_version: str, kind: str, groups: Mapping[str, Sequence
     if versions := groups.get(group):
         named = group or "the core group"
         return f"{api_version} is not served; {named} has {', '.join(versions)}"
-    if near := _builtin_elsewhere(api_version, kind):
+    if near := builtin_elsewhere(api_version, kind):
         return f"no kind `{kind}` in {api_version}; {near}"
     # Groups of one domain are alike anyway.
     near = did_you_mean(group, [name for name in groups if name], least=0.85)
     return f"{api_version} is not served; {near}" if near else None
 
 
-def _builtin_elsewhere(api_version: str, kind: str) -> str | None:
-    """Return the question for the group and version in which Kubernetes has the kind; None unless one is alike."""
-    elsewhere = nearest(api_version, builtin_versions(kind))
-    return f"did you mean `{kind}` in {elsewhere}?" if elsewhere else None
+def _near(api_version: str, kind: str, discovered: Mapping[str, Resource]) -> str | None:
+    """Return the question for the kind that was meant; None unless one is alike."""
+    known = spelt(kind, {name: (resource.plural, resource.namespaced) for name, resource in discovered.items()})
+    if known is not None:
+        return f"did you mean `{known}`?"
+    return builtin_elsewhere(api_version, kind) or did_you_mean(kind, discovered)
 
 
 def _resources_of(crds: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Resource]:

@@ -162,12 +162,16 @@ class Caches:
         """
         wanted, scope = kind_of(kind), self._scope
         lister = scope.owned.get(wanted[:2]) or scope.listers.get(wanted[:2]) or scope.plugin.listers.get(wanted[:2])
-        hint = f'add `ctrlhost.Watches("{wanted}")` to `watches=[…]` of its controller'
         if lister is None:
+            from ctrlhost.controller.undeclared import undeclared_hint
+
+            advice = 'add `ctrlhost.Watches("{api_version}/{kind}")` to `watches=[…]` of its controller'
+            hint = undeclared_hint(*wanted[:2], scope.plugin.listers, advice)
             message = f"a map of controller `{scope.controller}` reads {wanted}, which the plugin does not declare"
             # The log of a map's error has no hint.
             raise UndeclaredRead(scope.plugin.name, f"{message}; {hint}", hint=hint)
         if not lister.has_synced:
+            hint = f'add `ctrlhost.Watches("{wanted}")` to `watches=[…]` of its controller'
             raise NotSynced(f"controller `{scope.controller}` does not wait for the cache of {wanted}", hint=hint)
         resource = scope.plugin.services.client.resources.last_known(*wanted[:2])
         cached = CachedKind(lister.without_waiting(), wanted, resource is None or resource.namespaced)

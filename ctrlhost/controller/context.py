@@ -353,12 +353,20 @@ class Context(Parameters[K, S, State]):
         """Return the cached objects of a kind that is a source of this controller; UndeclaredRead for others."""
         lister = self._scope.listers.get((api_version, kind))
         if lister is None:
+            # Imported late: a module that only names this class in annotations needs no client.
+            from ctrlhost.controller.undeclared import undeclared_hint
+
             declared = ", ".join(f"{lister} ({version})" for version, lister in self._scope.listers) or "nothing"
             raise UndeclaredRead(
                 self._scope.plugin.name,
                 f"controller `{self._scope.controller}` reads {kind} ({api_version}) without declaring it; "
                 f"it declares {declared}",
-                hint=f'add `ctrlhost.Watches("{api_version}", "{kind}")` to its sources',
+                hint=undeclared_hint(
+                    api_version,
+                    kind,
+                    self._scope.listers,
+                    'add `ctrlhost.Watches("{api_version}", "{kind}")` to its sources',
+                ),
             )
         return lister
 

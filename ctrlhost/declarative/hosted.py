@@ -9,6 +9,7 @@ from ctrlhost.controller.caches import OWNERS, CachedKind
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.controller.sources import Every, For, Owns, Watches
 from ctrlhost.controller.status_shape import shape_of
+from ctrlhost.controller.undeclared import undeclared_hint
 from ctrlhost.declarative.checks import resolve_options
 from ctrlhost.declarative.conflicts import Conflicts
 from ctrlhost.declarative.ensure import Ensure
@@ -152,7 +153,12 @@ class HostedController:
                 raise UndeclaredRead(
                     self.host.name,
                     f"controller `{context.controller}` reads {kind} without declaring it; it declares {declared}",
-                    hint=f'add it to `@plugin.controller(…, watches=["{kind}"])`, or to `owns=` for `ctx.ensure`',
+                    hint=undeclared_hint(
+                        *kind[:2],
+                        [source.reference[:2] for source in self.kinds],
+                        'add it to `@plugin.controller(…, watches=["{api_version}/{kind}"])`, or to `owns=` for '
+                        "`ctx.ensure`",
+                    ),
                 )
             cached = CachedKind(owned_lister(context, kind.api_version, kind.kind), kind, namespaced=True)
         # A CRD may be replaced by one with another scope.

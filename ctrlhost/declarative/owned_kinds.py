@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.sources import Owns, Watches
+from ctrlhost.controller.undeclared import undeclared_hint
 from ctrlhost.declarative.tracked import Tracked
 from ctrlhost.errors import PluginError, UndeclaredRead
 
@@ -82,7 +83,12 @@ class OwnedKinds:
         raise UndeclaredRead(
             self.plugin,
             f"controller `{self.controller}` writes {kind} ({api_version}) without declaring it; it owns {owned}",
-            hint=f"add it to `@plugin.controller(…, owns=[{_reference(api_version, kind)}])`",
+            hint=undeclared_hint(
+                api_version,
+                kind,
+                [(source.api_version, source.kind) for source in written],
+                'add it to `@plugin.controller(…, owns=["{api_version}/{kind}"])`',
+            ),
         )
 
 

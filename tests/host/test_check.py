@@ -391,3 +391,52 @@ def test_an_invalid_crd_is_reported_with_path_and_rule_and_not_printed(
     (error,) = lines(checked, "error")
     assert error.startswith("error widgets crd: ")
     assert text in error
+
+
+MISSPELT = """
+    import msgspec
+    import ctrlhost
+
+    class Spec(msgspec.Struct, frozen=True):
+        size: int = 1
+
+    class Status(ctrlhost.ModelStatus):
+        ready: int
+
+    @ctrlhost.resource("check.test/v1")
+    class Widget(ctrlhost.Model[Spec, Status]):
+        pass
+
+    plugin = ctrlhost.Plugin()
+    plugin.permission("", ["secret"], ["get"])
+
+    @plugin.controller(Widget, owns=["v1/secret", "apps/v1/deployments"], watches=["v1/Thing"])
+    def reconcile(ctx, widget):
+        pass
+"""
+
+
+@behaviour("findings3/NA15")
+def test_without_a_server_kinds_and_resources_are_those_of_kubernetes(
+    ctrlhost: Run, distributions: Distributions, server: Sandbox
+) -> None:
+    distributions.add("widgets", MISSPELT)
+    result = ctrlhost("check", "--plugins=widgets", "--offline")
+    assert result.returncode == 1
+    assert lines(result, "error") == [
+        "error widgets kind: no kind `secret` in v1; did you mean `Secret`?",
+        "error widgets kind: no kind `deployments` in apps/v1; did you mean `Deployment`?",
+        "error widgets kind: no version of Kubernetes has a kind `Thing` in v1",
+        "error widgets right: no resource `secret` in the core group; did you mean `secrets`?",
+    ]
+    assert lines(result, "warning") == [
+        "warning widgets declaration: Widget: an object that lacks status.ready does not fit: there is no default"
+    ]
+    assert 'hint: write "v1/Secret"' in result.stderr
+    # The server knows better where it is asked.
+    asked = lines(ctrlhost("check", "--plugins=widgets", f"--kubeconfig={server.kubeconfig}"), "error")
+    assert [line for line in asked if " kind: " in line] == [
+        "error widgets kind: no kind `secret` in v1; did you mean `Secret`?",
+        "error widgets kind: no kind `deployments` in apps/v1; did you mean `Deployment`?",
+        "error widgets kind: the server does not serve kind Thing in v1",
+    ]

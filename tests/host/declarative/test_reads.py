@@ -355,3 +355,45 @@ def test_a_page_without_an_application_fails_the_set_up_with_its_place(ctrlhost_
     host.wait_for(lambda: host.host.plugins[0].state == "failed")
     line = page.__code__.co_firstlineno
     assert f"test_reads.py:{line}: page: returned None, which is no ASGI" in host.host.plugins[0].reason
+
+
+@pytest.mark.behaviour("findings3/NA15")
+@pytest.mark.parametrize(
+    ("owned", "used"), [("v1/Secret", "secret"), ("v1/Secret", "secrets"), ("v1/Pod", "secret"), ("v1/Pod", "Secret")]
+)
+def test_the_hint_for_an_undeclared_kind_names_it_as_kubernetes_does(ctrlhost_host: Any, owned: str, used: str) -> None:
+    plugin, hints = declared(), []
+
+    @plugin.controller(MINE, owns=[owned])
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None:
+        for use in (
+            lambda: ctx.ensure({"apiVersion": "v1", "kind": used, "metadata": {"name": "a"}}),
+            lambda: ctx.prune(f"v1/{used}"),
+            lambda: ctx.cache(f"v1/{used}"),
+            lambda: ctx.lister("v1", used),
+        ):
+            with pytest.raises(ctrlhost.UndeclaredRead) as refused:
+                use()
+            hints.append(refused.value.hint or "")
+
+    host = ctrlhost_host(plugin)
+    host.client.create(config_map("a", labels={"mine": ""}))
+    host.run_until_idle()
+    assert len(hints) == 4
+    for hint in hints:
+        if owned == "v1/Secret":
+            assert hint == "did you mean `Secret`?"
+        else:
+            assert '"v1/Secret"' in hint or '"v1", "Secret"' in hint
+
+
+@pytest.mark.behaviour("findings3/NA15")
+def test_a_misspelt_kind_is_waited_for_with_the_one_that_was_meant(ctrlhost_host: Any) -> None:
+    plugin = declared()
+
+    @plugin.controller(MINE, owns=["v1/secret"])
+    def reconcile(ctx: ctrlhost.Context, obj: Object) -> None: ...
+
+    host = ctrlhost_host(plugin, start=False)
+    host.start()
+    eventually(lambda: "did you mean `Secret`?" in str(host.host.plugins[0].reason))
