@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ctrlhost.models.crd import crd_of
     from ctrlhost.models.kinds import resource
     from ctrlhost.models.markers import Column, IntOrString, ListMap, Quantity, Rule
-    from ctrlhost.models.model import Condition, Model, ModelStatus, ObjectMeta
+    from ctrlhost.models.model import Condition, Model, ModelStatus, ModelWithoutSpec, ObjectMeta
     from ctrlhost.own_writes.expectations import Expectations
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
@@ -117,6 +117,7 @@ __all__ = [
     "MethodNotAllowed",
     "Model",
     "ModelStatus",
+    "ModelWithoutSpec",
     "NotAcceptable",
     "NotFound",
     "NotLeading",
@@ -195,6 +196,7 @@ _HOMES = {
     "ListMap": "ctrlhost.models.markers",
     "Model": "ctrlhost.models.model",
     "ModelStatus": "ctrlhost.models.model",
+    "ModelWithoutSpec": "ctrlhost.models.model",
     "Object": "ctrlhost.cache",
     "ObjectMeta": "ctrlhost.models.model",
     "Owner": "ctrlhost.informers",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.models.kinds import ResourceNames, names_of, plural_of
-from ctrlhost.models.model import Model
+from ctrlhost.models.model import AnyModel
 from ctrlhost.models.schema import fields_of, generate_schema, rule_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _GIVEN = frozenset({"apiVersion", "kind", "metadata"})
 
 def defines_kind(struct: object) -> bool:
     """Return whether a struct is a model that a CRD can be generated from, not only a view of another's kind."""
-    return isinstance(struct, type) and issubclass(struct, Model) and names_of(struct) is not None
+    return isinstance(struct, type) and issubclass(struct, AnyModel) and names_of(struct) is not None
 
 
 def crd_of(model: type[Any]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 def _version(model: type[Any], names: ResourceNames, version: str) -> dict[str, Any]:
     fields = fields_of(model)
-    if isinstance(fields["spec"].type, TypeVar):
+    if any(isinstance(field.type, TypeVar) for field in fields.values()):
         raise ConfigError(
             f"{model.__name__}: the types of spec and status are missing",
             hint="write `ctrlhost.Model[Spec, Status]`, or `ctrlhost.Model[Spec, None]`",

@@ -88,24 +88,46 @@ class ModelStatus(Frozen, frozen=True, kw_only=True):
         return condition is not None and condition.status == "True"
 
 
-class Model(Frozen, Generic[Spec, Status], frozen=True, kw_only=True):
-    """The base of structs of whole objects of a custom kind; `Model[Spec, None]` has no status.
-
-    Frozen, and so are subclasses. Put `@ctrlhost.resource` above a subclass: it sets apiVersion and kind where they are
-    not given.
-    """
+class AnyModel(Frozen, frozen=True, kw_only=True):
+    """What all models have."""
 
     apiVersion: str = ""
     kind: str = ""
     metadata: ObjectMeta
-    spec: Spec
-    status: Status | None = None
 
     def __post_init__(self) -> None:
         """Set apiVersion and kind where they are not given."""
         if not self.apiVersion and (names := names_of(type(self))) is not None:
             msgspec.structs.force_setattr(self, "apiVersion", names.api_version)
             msgspec.structs.force_setattr(self, "kind", names.kind)
+
+
+class Model(AnyModel, Generic[Spec, Status], frozen=True, kw_only=True):
+    """The base of structs of whole objects of a custom kind; `Model[Spec, None]` has no status.
+
+    Frozen, and so are subclasses. Put `@ctrlhost.resource` above a subclass: it sets apiVersion and kind where they are
+    not given.
+    """
+
+    spec: Spec
+    status: Status | None = None
+
+
+class ModelWithoutSpec(AnyModel, Generic[Status], frozen=True, kw_only=True):
+    """The base of structs of a custom kind whose fields stand beside `metadata`, as those of a ConfigMap do.
+
+    ```python
+    # a part of a plugin
+    @ctrlhost.resource("example.com/v1")
+    class Shared(ctrlhost.ModelWithoutSpec[None], kw_only=True):
+        data: dict[str, str] = {}
+        namespaces: list[str]
+    ```
+
+    `ModelWithoutSpec[None]` has no status. In all else as `Model`.
+    """
+
+    status: Status | None = None
 
 
 def decode(obj: Object, model: type[K]) -> K:
