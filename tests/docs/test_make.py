@@ -43,6 +43,7 @@ def test_the_suites_run_in_parallel_and_in_time() -> None:
 
 
 @pytest.mark.behaviour("findings/FT5")
+@pytest.mark.behaviour("findings3/NC18")
 def test_each_test_runs_in_ci_or_in_the_night() -> None:
     assert run_of("slow") == "-m slow -n 2"
     assert "-m pytest --quiet -m slow" in commands("nightly")
@@ -111,6 +112,7 @@ def test_without_a_free_threaded_interpreter_nothing_is_tested_and_that_is_said(
 
 
 @pytest.mark.behaviour("scale/SC133")
+@pytest.mark.behaviour("findings3/NC18")
 def test_on_a_free_threaded_interpreter_the_whole_suite_runs_without_the_lock() -> None:
     lines = commands("test-free-threaded", "FREE_THREADED=python3.14t").splitlines()
     assert any("sys._is_gil_enabled()" in line and "PYTHON_GIL" not in line for line in lines)

@@ -107,6 +107,7 @@ def test_a_counted_failure_is_retried_after_the_retry_delay_until_the_lease_is_f
     assert failures(waiting, objects.first) == 3
 
 
+@pytest.mark.behaviour("findings3/NC18")
 @pytest.mark.parametrize(
     ("services", "port", "text"),
     [

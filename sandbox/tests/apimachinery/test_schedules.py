@@ -38,6 +38,7 @@ def times(text: str, since: str, count: int, zone: str = "") -> list[str]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize(
     ("text", "since", "expected"),
     [
@@ -59,11 +60,13 @@ def test_the_next_times_of_a_schedule(text: str, since: str, expected: list[str]
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_schedule_without_any_day_has_no_time() -> None:
     assert schedules.after(cron.parse("0 0 31 2 *"), 0.0, dt.UTC) is None
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_schedules_follow_the_clocks_of_their_zone() -> None:
     # On 2026-03-29 the hour after 02:00 is left out; on 2026-10-25 the hour after 02:00 comes twice.
     spring = times("30 2 * * *", "2026-03-28T00:00:00", 2, "Europe/Berlin")
@@ -75,6 +78,7 @@ def test_schedules_follow_the_clocks_of_their_zone() -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
@@ -90,6 +94,7 @@ def test_a_duration_is_read_as_in_go(text: str, seconds: int) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize("duration", ["1", "h", ".h", "1h 1m", "1d", "2562048h", f"{'9' * 400}h"])
 def test_a_duration_that_go_cannot_hold_is_refused(duration: str) -> None:
     with pytest.raises(ValueError, match=f'time: invalid duration "{duration}"$'):
@@ -97,6 +102,7 @@ def test_a_duration_that_go_cannot_hold_is_refused(duration: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize("text", [", * * * *", "* , * * *", "* * , * ,", "* * * , *"])
 def test_a_schedule_with_an_empty_field_has_no_time(text: str) -> None:
     # The server searches in its own loop: it may look at the days of the years ahead, not at their minutes.
@@ -106,6 +112,7 @@ def test_a_schedule_with_an_empty_field_has_no_time(text: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
 def test_the_calendar_has_an_end(zone: str) -> None:
     place, schedule = schedules.load_zone(zone), cron.parse("0 0 * * *")

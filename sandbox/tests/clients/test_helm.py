@@ -71,6 +71,7 @@ def is_complete(api: Api, name: str) -> bool:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1g")
 def test_a_chart_is_installed_upgraded_and_rolled_back(sandbox: Sandbox, helm: Helm) -> None:
     waits = ("--wait", "--wait-for-jobs", "--timeout", "60s")
     with api_of(sandbox.kubeconfig) as api:
@@ -110,6 +111,7 @@ def test_a_chart_is_installed_upgraded_and_rolled_back(sandbox: Sandbox, helm: H
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1g")
 def test_a_hook_that_fails_fails_the_upgrade(sandbox: Sandbox, helm: Helm) -> None:
     helm("install", "web", str(CHART), "--create-namespace", "--wait", "--timeout", "60s")
     text = helm("upgrade", "web", str(CHART), "--set", "exitCode=1", "--timeout", "60s", code=1)

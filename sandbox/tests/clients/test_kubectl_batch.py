@@ -25,6 +25,7 @@ def finish(k: Shell, *objects: dict[str, Any], condition: str = "Complete") -> N
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_jobs_that_complete(run: Run) -> None:
     def steps(k: Shell) -> None:
         finish(
@@ -42,6 +43,7 @@ def test_jobs_that_complete(run: Run) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_jobs_that_fail(run: Run) -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
     exact = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 0}
@@ -60,6 +62,7 @@ def test_jobs_that_fail(run: Run) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_jobs_that_run(run: Run) -> None:
     def steps(k: Shell) -> None:
         k("create", "-f", "-", objects=[job("web", LONG, completions=4, parallelism=2), job("run", LONG, suspend=True)])
@@ -80,6 +83,7 @@ def test_jobs_that_run(run: Run) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_cron_job(run: Run) -> None:
     def steps(k: Shell) -> None:
         k("create", "-f", "-", objects=[cron_job("web", "0 0 1 1 *", timeZone="Europe/Berlin")])
@@ -93,6 +97,7 @@ def test_a_cron_job(run: Run) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 def test_a_budget(run: Run) -> None:
     def steps(k: Shell) -> None:
         k("create", "-f", "-", objects=[deployment("web", replicas=3)])

@@ -97,6 +97,7 @@ class Calls:
 
 
 @pytest.mark.behaviour("sandbox/EE-07")
+@pytest.mark.behaviour("findings/FS1b")
 @pytest.mark.parametrize("kind", KINDS, ids=[f"{kind.kind}.{kind.api_version}" for kind in KINDS])
 def test_typed_create_read_change_and_delete_of_every_kind(compare: Comparison, kind: Kind) -> None:
     serial = next(_serial)

@@ -42,6 +42,7 @@ def jobs(api: Api, ns: str) -> list[str]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_cron_job_makes_jobs_on_the_clock(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns)
     eventually(lambda: server.at_rest)
@@ -67,6 +68,7 @@ def test_a_cron_job_makes_jobs_on_the_clock(api: Api, ns: str, server: Sandbox) 
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_schedule_has_a_time_zone(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, schedule="30 12 * * *", timeZone="Asia/Kolkata")
     eventually(lambda: server.at_rest)
@@ -78,6 +80,7 @@ def test_a_schedule_has_a_time_zone(api: Api, ns: str, server: Sandbox) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace"])
 def test_concurrency_policies(api: Api, ns: str, server: Sandbox, policy: str) -> None:
     path = create(api, ns, concurrencyPolicy=policy, job=job(annotations=FOREVER))
@@ -97,6 +100,7 @@ def test_concurrency_policies(api: Api, ns: str, server: Sandbox, policy: str) -
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_time_that_is_too_late_is_missed(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, startingDeadlineSeconds=30)
     eventually(lambda: server.at_rest)
@@ -111,6 +115,7 @@ def test_a_time_that_is_too_late_is_missed(api: Api, ns: str, server: Sandbox) -
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_suspended_cron_job_makes_no_jobs(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, suspend=True)
     eventually(lambda: server.at_rest)
@@ -123,6 +128,7 @@ def test_a_suspended_cron_job_makes_no_jobs(api: Api, ns: str, server: Sandbox) 
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize(("field", "code"), [("successfulJobsHistoryLimit", "0"), ("failedJobsHistoryLimit", "1")])
 def test_history_limits(api: Api, ns: str, server: Sandbox, field: str, code: str) -> None:
     inner = job(backoffLimit=0, annotations={"exit-code": code})
@@ -138,6 +144,7 @@ def test_history_limits(api: Api, ns: str, server: Sandbox, field: str, code: st
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_a_schedule_without_a_time_makes_nothing(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, schedule="0 0 31 2 *")
     eventually(lambda: server.at_rest)

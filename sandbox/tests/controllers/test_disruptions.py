@@ -48,6 +48,7 @@ def deployed(api: Api, ns: str, replicas: int) -> list[str]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -74,6 +75,7 @@ def test_a_budget_counts_its_pods(api: Api, ns: str, spec: dict[str, Any], expec
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 def test_an_eviction_waits_for_its_budget() -> None:
     ns, options = "default", Options(pod_start_delay=0.0, pod_ready_delay=60.0, pod_stop_delay=0.0)
     with Sandbox(options=options, controllers=EVERYTHING) as sandbox, api_of(sandbox.kubeconfig) as api:
@@ -118,6 +120,7 @@ def ready_pods(sandbox: Sandbox, api: Api, ns: str, wanted: int) -> list[str]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 def test_unready_and_ended_pods_are_evicted(api: Api, ns: str, server: Sandbox) -> None:
     held = {**pod("held", nodeSelector={}), "metadata": {"name": "held", "labels": {"app": "x"}}}
     held["metadata"]["annotations"] = {"sandbox.ctrlhost.dev/ready": "false"}
@@ -136,6 +139,7 @@ def test_unready_and_ended_pods_are_evicted(api: Api, ns: str, server: Sandbox) 
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 def test_two_budgets_and_other_names_are_refused(api: Api, ns: str) -> None:
     (name,) = deployed(api, ns, 1)
     for budget_name in ("b", "c"):
@@ -146,6 +150,7 @@ def test_two_budgets_and_other_names_are_refused(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2d")
 def test_a_budget_of_pods_without_a_scale_fails_safe(api: Api, ns: str) -> None:
     api.post(f"/apis/batch/v1/namespaces/{ns}/jobs", job(annotations={"run-seconds": "100000000"})).expect(201)
     api.post(budgets(ns), budget(maxUnavailable=1)).expect(201)

@@ -35,6 +35,7 @@ def is_over(api: Api, path: str, kind: str = "Complete") -> bool:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
 def test_a_job_completes(api: Api, ns: str, policy: str) -> None:
     path = create(api, ns, completions=3, parallelism=2, restartPolicy=policy)
@@ -53,6 +54,7 @@ def test_a_job_completes(api: Api, ns: str, policy: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_running_pods_are_counted_and_tracked(api: Api, ns: str) -> None:
     path = create(api, ns, completions=5, parallelism=2, annotations=FOREVER)
     eventually(lambda: status(api, path).get("ready") == 2)
@@ -68,6 +70,7 @@ def test_running_pods_are_counted_and_tracked(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_job_fails_with_back_off(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, backoffLimit=2, annotations=FAILING)
     for failed, delay in ((1, 10), (2, 20)):
@@ -84,6 +87,7 @@ def test_a_job_fails_with_back_off(api: Api, ns: str, server: Sandbox) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_restarts_of_containers_count_towards_the_limit(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, backoffLimit=2, restartPolicy="OnFailure", annotations=FAILING)
     eventually(
@@ -98,6 +102,7 @@ def test_restarts_of_containers_count_towards_the_limit(api: Api, ns: str, serve
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_job_ends_at_its_deadline(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, activeDeadlineSeconds=60, annotations=FOREVER)
     eventually(lambda: status(api, path).get("ready") == 1 and server.at_rest)
@@ -111,6 +116,7 @@ def test_a_job_ends_at_its_deadline(api: Api, ns: str, server: Sandbox) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_finished_job_expires_with_its_pods(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, ttlSecondsAfterFinished=100)
     eventually(lambda: is_over(api, path) and server.at_rest)
@@ -122,6 +128,7 @@ def test_a_finished_job_expires_with_its_pods(api: Api, ns: str, server: Sandbox
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_job_is_suspended_and_resumed(api: Api, ns: str) -> None:
     path = create(api, ns, suspend=True, annotations=FOREVER)
     eventually(lambda: conditions(api, path) == {"Suspended": ("True", "JobSuspended")})
@@ -138,6 +145,7 @@ def test_a_job_is_suspended_and_resumed(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_an_indexed_job_has_a_pod_for_each_index(api: Api, ns: str) -> None:
     path = create(api, ns, completions=4, parallelism=4, completionMode="Indexed")
     eventually(lambda: is_over(api, path))
@@ -154,6 +162,7 @@ def test_an_indexed_job_has_a_pod_for_each_index(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_each_index_has_its_own_limit(api: Api, ns: str, server: Sandbox) -> None:
     more = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
     path = create(api, ns, annotations=FAILING, **more)
@@ -171,6 +180,7 @@ def test_each_index_has_its_own_limit(api: Api, ns: str, server: Sandbox) -> Non
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_success_policy_ends_a_job_early(api: Api, ns: str) -> None:
     more = {"completions": 3, "parallelism": 1, "completionMode": "Indexed"}
     path = create(api, ns, successPolicy={"rules": [{"succeededIndexes": "0"}]}, **more)
@@ -180,6 +190,7 @@ def test_a_success_policy_ends_a_job_early(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_job_may_have_two_billion_indexes(api: Api, ns: str) -> None:
     most = 2**31 - 1
     rules = [{"succeededIndexes": f"0-{most - 1}"}, {"succeededIndexes": f"1-{most - 1}", "succeededCount": 1}]
@@ -193,6 +204,7 @@ def test_a_job_may_have_two_billion_indexes(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_pod_with_a_meaningless_index_does_not_stop_its_job(api: Api, ns: str) -> None:
     path = create(api, ns, completions=2, parallelism=1, completionMode="Indexed", annotations=FOREVER)
     eventually(lambda: len(pods(api, ns)) == 1)
@@ -204,6 +216,7 @@ def test_a_pod_with_a_meaningless_index_does_not_stop_its_job(api: Api, ns: str)
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_pod_failure_policy_decides(api: Api, ns: str, server: Sandbox) -> None:
     def policy(action: str) -> dict[str, Any]:
         return {"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [42]}}]}
@@ -224,6 +237,7 @@ def test_a_pod_failure_policy_decides(api: Api, ns: str, server: Sandbox) -> Non
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
 def test_pods_of_a_deleted_job_lose_their_finalizer(api: Api, ns: str, policy: str) -> None:
     path = create(api, ns, annotations=FOREVER)
@@ -237,6 +251,7 @@ def test_pods_of_a_deleted_job_lose_their_finalizer(api: Api, ns: str, policy: s
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_job_of_another_controller_is_left_alone(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, managedBy="t.example.org/own")
     eventually(lambda: server.at_rest)

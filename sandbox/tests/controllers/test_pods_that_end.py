@@ -33,6 +33,7 @@ def reasons(obj: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 @pytest.mark.parametrize("policy", ["Never", "OnFailure"])
 def test_a_pod_runs_to_completion(api: Api, ns: str, policy: str) -> None:
     path = create(api, ns, policy)
@@ -50,6 +51,7 @@ def test_a_pod_runs_to_completion(api: Api, ns: str, policy: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_pod_fails_with_the_exit_code_of_its_annotation(api: Api, ns: str) -> None:
     path = create(api, ns, "Never", exit_code="3")
     eventually(lambda: phase(api, path) == "Failed")
@@ -60,6 +62,7 @@ def test_a_pod_fails_with_the_exit_code_of_its_annotation(api: Api, ns: str) -> 
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_failing_container_restarts_with_back_off(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, "OnFailure", exit_code="1")
 
@@ -79,6 +82,7 @@ def test_a_failing_container_restarts_with_back_off(api: Api, ns: str, server: S
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_the_run_time_of_a_pod_is_an_annotation(api: Api, ns: str, server: Sandbox) -> None:
     path = create(api, ns, "Never", run_seconds="3600")
     eventually(lambda: ready(api.get(path).json()) and server.at_rest)
@@ -88,6 +92,7 @@ def test_the_run_time_of_a_pod_is_an_annotation(api: Api, ns: str, server: Sandb
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2a")
 def test_a_pod_with_a_finalizer_shows_how_it_was_stopped(api: Api, ns: str) -> None:
     body = pod(nodeSelector={})
     body["metadata"]["finalizers"] = ["t.example.org/held"]

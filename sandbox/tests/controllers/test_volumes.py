@@ -45,6 +45,7 @@ def using(name: str, claims: list[str], **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_a_claim_is_bound_to_a_simulated_volume(api: Api, ns: str) -> None:
     path = claim(api, ns, size="3Gi", accessModes=["ReadWriteMany"])
     obj, bound_to = bound(api, path)
@@ -66,6 +67,7 @@ def test_a_claim_is_bound_to_a_simulated_volume(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_a_claim_takes_the_smallest_volume_that_fits(api: Api, ns: str) -> None:
     api.post(VOLUMES, volume(f"{ns}-large", "50Gi", storageClassName=ns)).expect(201)
     api.post(VOLUMES, volume(f"{ns}-small", "5Gi", storageClassName=ns)).expect(201)
@@ -83,6 +85,7 @@ def test_a_claim_takes_the_smallest_volume_that_fits(api: Api, ns: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_a_claim_waits_for_a_volume_that_fits(api: Api, ns: str, server: Sandbox) -> None:
     path = claim(api, ns, storageClassName="")
     eventually(lambda: "FailedBinding" in reasons(api, ns, CLAIM) and server.at_rest)
@@ -99,6 +102,7 @@ def test_a_claim_waits_for_a_volume_that_fits(api: Api, ns: str, server: Sandbox
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_a_claim_waits_for_its_first_consumer(api: Api, ns: str, server: Sandbox) -> None:
     late = {"provisioner": "t.example.org/any", "volumeBindingMode": "WaitForFirstConsumer"}
     api.post(CLASSES, {"metadata": {"name": f"{ns}-late"}, **late}).expect(201)
@@ -111,6 +115,7 @@ def test_a_claim_waits_for_its_first_consumer(api: Api, ns: str, server: Sandbox
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_pods_wait_for_their_claims_and_protect_them(api: Api, ns: str, server: Sandbox) -> None:
     api.post(core(ns, "pods"), using("p", ["c"])).expect(201)
     eventually(lambda: server.at_rest)
@@ -125,6 +130,7 @@ def test_pods_wait_for_their_claims_and_protect_them(api: Api, ns: str, server: 
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_claims_are_deleted_without_workloads_too(tmp_path: Any) -> None:
     with Sandbox(options=Options()) as sandbox, api_of(sandbox.kubeconfig) as api:
         path = claim(api, "default")
@@ -137,6 +143,7 @@ def test_claims_are_deleted_without_workloads_too(tmp_path: Any) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 @pytest.mark.parametrize("scaled", ["Retain", "Delete"])
 @pytest.mark.parametrize("deleted", ["Retain", "Delete"])
 def test_claims_of_stateful_sets(api: Api, ns: str, server: Sandbox, scaled: str, deleted: str) -> None:
@@ -167,6 +174,7 @@ def test_claims_of_stateful_sets(api: Api, ns: str, server: Sandbox, scaled: str
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2c")
 def test_a_class_of_attributes_is_kept_while_a_claim_names_it(api: Api, ns: str, server: Sandbox) -> None:
     attributes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
     api.post(attributes, {"metadata": {"name": ns}, "driverName": "t.example.org", "parameters": {"a": "b"}}).expect(

@@ -204,6 +204,7 @@ def test_another_version_is_pruned_to_the_stored_one(pair: Pair, group: str) -> 
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22c")
 def test_unknown_fields_cannot_be_preserved_as_a_whole(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     crd = pair_crd()
     merge = {"spec": {"preserveUnknownFields": True}}

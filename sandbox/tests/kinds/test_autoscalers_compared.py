@@ -50,6 +50,7 @@ def told(obj: dict[str, Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1c")
 @pytest.mark.parametrize("metrics", METRICS)
 @pytest.mark.parametrize("behavior", [{}, {"behavior": BEHAVIOR}], ids=["plain", "behavior"])
 def test_version_1_shows_what_version_2_stores(both: tuple[Api, Api], metrics: str, behavior: dict[str, Any]) -> None:
@@ -71,6 +72,7 @@ def test_version_1_shows_what_version_2_stores(both: tuple[Api, Api], metrics: s
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1c")
 def test_version_2_shows_what_version_1_says(both: tuple[Api, Api]) -> None:
     name = f"scaled-{next(_serial)}"
     seen = []

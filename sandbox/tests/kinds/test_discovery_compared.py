@@ -48,6 +48,7 @@ def listed(api: Api) -> dict[tuple[str, str], Any]:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1a")
 def test_every_built_in_resource_of_a_real_server_is_served(both: tuple[Api, Api]) -> None:
     ours, theirs = map(aggregated, both)
     assert ours.keys() == theirs.keys()
@@ -56,6 +57,7 @@ def test_every_built_in_resource_of_a_real_server_is_served(both: tuple[Api, Api
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1a")
 def test_the_documents_of_each_group_version_are_equal(both: tuple[Api, Api]) -> None:
     ours, theirs = map(listed, both)
     assert ours.keys() == theirs.keys()
@@ -64,6 +66,7 @@ def test_the_documents_of_each_group_version_are_equal(both: tuple[Api, Api]) ->
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1a")
 def test_groups_have_the_order_and_the_preferred_versions_of_a_real_server(both: tuple[Api, Api]) -> None:
     versions = [
         [(group["metadata"]["name"], [version["version"] for version in group["versions"]]) for group in groups]

@@ -47,6 +47,7 @@ def schemas(api: Api, key: str) -> dict[str, Any]:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1e")
 @pytest.mark.parametrize("key", GROUP_VERSIONS)
 def test_schemas_are_those_of_a_real_server(both: tuple[Api, Api], key: str) -> None:
     ours, theirs = (schemas(api, key) for api in both)
@@ -56,6 +57,7 @@ def test_schemas_are_those_of_a_real_server(both: tuple[Api, Api], key: str) -> 
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1e")
 @pytest.mark.parametrize("resource", EXPLAINED)
 def test_explain_shows_the_real_fields(
     sandbox_control_plane: SandboxControlPlane, kube_apiserver: KubeApiserver, resource: str

@@ -70,6 +70,7 @@ def table(api: Api, path: str) -> Any:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1c")
 @pytest.mark.parametrize("kind", KINDS, ids=title)
 def test_a_minimal_object_gets_the_real_defaults_and_cells(both: Both, kind: Kind) -> None:
     number = next(_serial)
@@ -101,6 +102,7 @@ REFUSED = [
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1f")
 @pytest.mark.parametrize(("kind", "change"), REFUSED, ids=[f"{title(kind)} {change}"[:90] for kind, change in REFUSED])
 def test_invalid_objects_have_the_real_causes(both: Both, kind: Kind, change: Change) -> None:
     number = next(_serial)
@@ -118,6 +120,7 @@ CHANGED = [(kind, change) for kind in KINDS for change in UPDATES.get((kind.grou
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1f")
 @pytest.mark.parametrize(("kind", "change"), CHANGED, ids=[f"{title(kind)} {change}"[:90] for kind, change in CHANGED])
 def test_updates_are_accepted_or_refused_as_by_a_real_server(both: Both, kind: Kind, change: Change) -> None:
     number = next(_serial)
@@ -148,6 +151,7 @@ def test_updates_are_accepted_or_refused_as_by_a_real_server(both: Both, kind: K
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1d")
 @pytest.mark.parametrize("kind", KINDS, ids=title)
 def test_every_kind_is_watched(both: Both, kind: Kind) -> None:
     number = next(_serial)
@@ -172,6 +176,7 @@ def test_every_kind_is_watched(both: Both, kind: Kind) -> None:
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1f")
 @pytest.mark.parametrize("kind", KINDS, ids=title)
 def test_fields_of_every_kind_are_validated(both: Both, kind: Kind) -> None:
     number = next(_serial)

@@ -17,6 +17,7 @@ FIELDS = [
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1b")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.kind}.{kind.api_version}")
 def test_the_same_fields_select_on_both_servers(both: tuple[Api, Api], kind: Kind) -> None:
     path = f"/apis/{kind.api_version}/{kind.plural}" if kind.group else f"/api/{kind.version}/{kind.plural}"
@@ -28,6 +29,7 @@ def test_the_same_fields_select_on_both_servers(both: tuple[Api, Api], kind: Kin
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1b")
 def test_selectors_find_jobs_and_requests(both: tuple[Api, Api]) -> None:
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

@@ -61,6 +61,7 @@ _serial = itertools.count(1)
 
 
 @pytest.mark.behaviour("findings/FS1")
+@pytest.mark.behaviour("findings/FS1f")
 @pytest.mark.parametrize(
     ("kind", "state"), CASES, ids=[f"{kind.kind}.{kind.version} {state}"[:80] for kind, state in CASES]
 )

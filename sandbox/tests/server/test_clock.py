@@ -18,6 +18,7 @@ HOUR = 3600
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 @pytest.mark.parametrize("by", ["method", "endpoint"])
 def test_advancing_the_clock_moves_times_and_delays(by: str) -> None:
     options = Options(admin=True, pod_start_delay=HOUR, pod_ready_delay=0.0)
@@ -38,6 +39,7 @@ def test_advancing_the_clock_moves_times_and_delays(by: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_the_clock_never_goes_back(server: Sandbox, api: Api) -> None:
     for seconds in (-1.0, 1e10, math.inf, math.nan):
         with pytest.raises(ValueError, match="seconds"):
@@ -47,6 +49,7 @@ def test_the_clock_never_goes_back(server: Sandbox, api: Api) -> None:
 
 
 @pytest.mark.behaviour("findings/FS2")
+@pytest.mark.behaviour("findings/FS2b")
 def test_the_clock_ends_before_years_have_five_digits() -> None:
     with Sandbox(options=Options(admin=True)) as sandbox, api_of(sandbox.kubeconfig) as api:
 

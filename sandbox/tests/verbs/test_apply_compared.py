@@ -84,6 +84,7 @@ SPEC = {
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22e")
 def test_a_custom_configuration_that_does_not_fit_is_refused(pair: Pair, pair_crd: Callable[..., Crd]) -> None:
     crd = pair_crd(schema={"type": "object", "properties": {"spec": {"type": "object", "properties": SPEC}}})
     for changes in MISFITS.values():
@@ -97,6 +98,7 @@ def test_a_custom_configuration_that_does_not_fit_is_refused(pair: Pair, pair_cr
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22e")
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_built_in_configuration_that_does_not_fit_is_refused(pair: Pair, stored: bool) -> None:
     path = core(pair.namespace, "pods", "a")

@@ -101,6 +101,7 @@ def test_an_invalid_object_is_reported_before_its_name_is_in_use(pair: Pair, pai
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22a")
 def test_pretty_json(pair: Pair) -> None:
     path = f"/api/v1/namespaces/{pair.namespace}"
     agents = [{"User-Agent": name} for name in ("curl/8.5.0", "Wget/1.21", "Mozilla/5.0 (X11)", "kubectl/v1.36.3", "x")]
@@ -133,6 +134,7 @@ def test_pretty_json(pair: Pair) -> None:
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22b")
 def test_cascading_deletion_is_answered_as_accepted(pair: Pair) -> None:
     path = core(pair.namespace, "configmaps")
     codes = []
@@ -151,6 +153,7 @@ def test_cascading_deletion_is_answered_as_accepted(pair: Pair) -> None:
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22d")
 @pytest.mark.parametrize(
     "address", ["127.0.0.1", "::1", "0.0.0.0", "169.254.1.1", "224.0.0.1", "x", "1.2.3.4", "1.2.3.04"]
 )
@@ -163,6 +166,7 @@ def test_addresses_of_endpoints(pair: Pair, address: str) -> None:
 
 
 @pytest.mark.behaviour("findings/FS22")
+@pytest.mark.behaviour("findings/FS22d")
 def test_other_faults_of_endpoints(pair: Pair) -> None:
     path = core(pair.namespace, "endpoints")
     address = {"addresses": [{"ip": "1.2.3.4"}]}

@@ -736,6 +736,7 @@ def test_a_dry_run_changes_nothing(ctrlhost_host) -> None:
 
 
 @pytest.mark.behaviour("authoring/AC22")
+@pytest.mark.behaviour("findings3/NC18")
 def test_an_async_run_ensures_many_children_at_once(ctrlhost_host) -> None:
     results: list[ctrlhost.Object] = []
 

@@ -227,6 +227,7 @@ def test_informers_are_set_for_all_kinds_and_for_one(toml):
     ],
 )
 @pytest.mark.behaviour("scale/SC113")
+@pytest.mark.behaviour("findings3/NC18")
 def test_an_invalid_setting_of_informers_is_refused_with_its_name(assignment, message):
     with pytest.raises(ConfigError) as refused:
         _ = Configuration.gather(assignments=[assignment]).encodings

@@ -215,6 +215,7 @@ def test_a_leader_whose_write_conflicts_reads_and_writes_again(rig):
 
 
 @pytest.mark.behaviour("informers/LE11")
+@pytest.mark.behaviour("findings3/NC18")
 def test_only_an_own_expired_lease_is_unhealthy(rig):
     own, others = rig.elector("a"), rig.elector("b")
     own.check()
