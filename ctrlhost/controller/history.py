@@ -149,6 +149,11 @@ class History:
         with self._lock:
             return list(self._details.items())
 
+    def given_up(self) -> list[tuple[Any, Failure]]:
+        """Return the keys whose last errors are known and that are not retried, and these errors."""
+        with self._lock:
+            return [(key, failure) for key in self._terminal if (failure := self._details.get(key)) is not None]
+
     def failing_keys(self, first: int, count: int) -> list[Any]:
         """Return some of the failing keys, by their order from 0."""
         with self._lock:

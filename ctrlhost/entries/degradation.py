@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Reason = Literal[
-    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "over-budget", "paused"
+    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "deletion", "over-budget", "paused"
 ]
 
 REASONS: tuple[Reason, ...] = (
-    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "over-budget", "paused"
+    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "deletion", "over-budget", "paused"
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from ctrlhost.cache import Object
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
 from ctrlhost.status.model import KeyFinalizer, KeyObject
+from ctrlhost.supervisor.held import declared_finalizers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ def key_object(plugin: PluginRuntime, controller: Controller, key: Any) -> KeyOb
         generation=obj.generation or None if obj is not None else None,
         observed_generation=_observed(obj, live),
         deleted_since=obj.deletion_timestamp if obj is not None else None,
-        finalizers=_finalizers(obj, _declared(plugin, controller)) if obj is not None else [],
+        finalizers=_finalizers(obj, declared_finalizers(plugin, controller)) if obj is not None else [],
     )
 
 
@@ -73,9 +74,3 @@ def _observed(cached: Object | None, live: Object | None) -> int | None:
 def _finalizers(obj: Object, declared: Sequence[str]) -> list[KeyFinalizer]:
     present = [KeyFinalizer(name, name in declared, present=True) for name in obj.finalizers]
     return [*present, *(KeyFinalizer(name, own=True, present=False) for name in declared if name not in obj.finalizers)]
-
-
-def _declared(plugin: PluginRuntime, controller: Controller) -> Sequence[str]:
-    """Return the names of the finalizers that the plugin declares for a controller."""
-    loaded = plugin.plugin
-    return loaded.finalizers(controller.name.partition("/")[2]) if loaded is not None else ()

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost import _core
+from ctrlhost.supervisor.held import held_deletions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -74,6 +75,7 @@ class Review:
                 "paused": _paused(controllers),
                 "errors": _first(_errors(controller) for controller in controllers),
                 "ownership": _first(controller.history.conflict(_CONFLICT) for controller in controllers),
+                "deletion": _first(held_deletions(plugin)) if controllers else "",
                 "over-budget": _first(informer.over_budget for informer in _informers(plugin)),
                 "backlog": _first(
                     self._backlog(controller, oldest.get(controller.queue.id, 0.0)) for controller in controllers

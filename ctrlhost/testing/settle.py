@@ -14,6 +14,7 @@ from ctrlhost.controller.key_text import key_text
 from ctrlhost.controller.places import place_of
 from ctrlhost.informers.callback_metrics import handler_name
 from ctrlhost.status.snapshot import next_run
+from ctrlhost.supervisor.held import held_deletions
 from ctrlhost.testing.idle import CHANGED
 from ctrlhost.testing.record import who_writes
 from ctrlhost.workqueue import DelayedKey
@@ -179,6 +180,7 @@ class Settling:
 
     def _of_plugins(self, end: float) -> Iterator[_Problem]:
         for plugin in self._host.plugins:
+            yield from (_Problem("terminal", line) for line in held_deletions(plugin))
             restart = plugin.restarts_in()
             if plugin.state not in ("running", "disabled") and (
                 restart is None or self._host.clock.now() + restart > end

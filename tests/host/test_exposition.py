@@ -34,6 +34,7 @@ METRICS: dict[str, dict[str, set[str]]] = {
             "blocked-loop",
             "backlog",
             "ownership",
+            "deletion",
             "over-budget",
             "paused",
         },

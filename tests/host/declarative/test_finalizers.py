@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost import Result, errors, predicates
-from ctrlhost.testing import ManualClock
+from ctrlhost.testing import ManualClock, NotSettled
 from tests.support.memcached import Cache, Memcached, memcached, new_plugin
 from tests.support.plugin_modules import config_map
 
@@ -152,6 +153,36 @@ def test_a_finalizer_stays_until_its_function_has_ended(ctrlhost_host: Any, manu
     cache.host.run_until_idle()
     assert recorded.called() == [CLEANUP]
     assert cache.find() is None
+
+
+@pytest.mark.behaviour("findings3/NA1")
+def test_a_deletion_that_nobody_works_on_is_named(ctrlhost_host: Any) -> None:
+    recorded = Recorded(CLEANUP)
+    cache = Cache(ctrlhost_host(recorded.plugin))
+    cache.create()
+
+    def give_up(_ctx: Context) -> None:
+        raise ctrlhost.TerminalError("no such account")
+
+    recorded.act[CLEANUP] = give_up
+    cache.delete()
+    name = cache.get()["metadata"]["name"]
+    held = f"the deletion of Memcached default/{name} waits for {CLEANUP}, which failed for good: "
+    with pytest.raises(NotSettled, match=re.escape(held)):
+        cache.host.settle()
+    cache.host.host._review.check()
+    (line,) = [check for check in cache.host.host.inspection.checks("readyz") if check.name.startswith("plugin/")]
+    assert line.passed
+    assert f"degraded: deletion: {held}TerminalError: no such account" in line.detail
+    # A change of the object calls the function again.
+    del recorded.act[CLEANUP]
+    cache.host.patch(Memcached, name, {"metadata": {"labels": {"again": "1"}}})
+    cache.host.patch(Memcached, name, {"spec": {"size": 2}})
+    cache.host.settle()
+    assert cache.find() is None
+    cache.host.host._review.check()
+    (line,) = [check for check in cache.host.host.inspection.checks("readyz") if check.name.startswith("plugin/")]
+    assert "degraded" not in line.detail
 
 
 @pytest.mark.behaviour("authoring/AF3")

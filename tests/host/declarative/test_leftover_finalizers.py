@@ -71,6 +71,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.behaviour("findings3/NA1")
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("selection", SELECTIONS.values(), ids=SELECTIONS)
 def test_a_finalizer_comes_off_when_the_object_is_relabelled(
@@ -92,6 +93,7 @@ def test_a_finalizer_comes_off_when_the_object_is_relabelled(
     assert removals(host) == [f"removed {FINALIZER}: the controller no longer selects the object"]
 
 
+@pytest.mark.behaviour("findings3/NA1")
 def test_a_deleted_object_that_is_not_selected_is_let_go_also_after_a_restart_of_the_host(ctrlhost_host: Any) -> None:
     demo = Plugin(label_selector="app=kept", gone=True)
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -116,6 +118,7 @@ def test_a_deleted_object_that_is_not_selected_is_let_go_also_after_a_restart_of
     again.wait_for(lambda: finalizers(again) == [FINALIZER])
 
 
+@pytest.mark.behaviour("findings3/NA1")
 def test_a_finalizer_whose_condition_is_no_longer_true_comes_off_with_an_event(ctrlhost_host: Any) -> None:
     demo = Plugin(when=lambda obj: obj.labels.get("app") == "kept")
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -128,6 +131,7 @@ def test_a_finalizer_whose_condition_is_no_longer_true_comes_off_with_an_event(c
     assert removals(host) == [f"removed {FINALIZER}: `when` is no longer true for the object"]
 
 
+@pytest.mark.behaviour("findings3/NB1")
 @pytest.mark.parametrize("entry", ["label:team=a", "team-*"])
 def test_a_finalizer_comes_off_when_the_namespace_is_no_longer_selected(ctrlhost_host: Any, entry: str) -> None:
     demo = Plugin(namespaces=[entry, "label:never=set"])
@@ -147,6 +151,7 @@ def test_a_finalizer_comes_off_when_the_namespace_is_no_longer_selected(ctrlhost
     assert "clean team-x/a" not in demo.calls
 
 
+@pytest.mark.behaviour("findings3/NB1")
 def test_a_namespace_that_is_deleted_holds_no_finalizer(ctrlhost_host: Any) -> None:
     demo = Plugin(namespaces=["label:team=a"])
     host = ctrlhost_host(demo.plugin, least_privilege=True)
@@ -168,6 +173,7 @@ ON_EACH_SERVER: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.behaviour("findings3/NB1")
 @pytest.mark.parametrize("restarted", [False, True], ids=["while it runs", "while it is down"])
 @pytest.mark.parametrize("selection", ON_EACH_SERVER)
 def test_each_server_lets_an_object_go_that_is_no_longer_selected(
