@@ -241,9 +241,10 @@ class PendingWork:
             if informer.has_synced and not informer.parts:
                 # It follows namespaces, and none is selected.
                 continue
-            # That of a namespace that was selected just now has no version with which writes could be compared.
-            listed = all(part.reflector.status.lists for part in informer.parts)
-            behind = self._versions.behind(informer) if listed else "its first list is not complete"
+            behind = self._versions.behind(informer)
+            if not (behind or all(part.reflector.status.lists for part in informer.parts)):
+                # A namespace that was selected just now has no version with which writes could be compared.
+                behind = "the first list of a namespace is not complete"
             if behind:
                 lines.append(f"informer {informer.key}: {informer.state}, {behind}: {informer.reason}".rstrip(": "))
         return lines
