@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.declarative.crds import generated_crds
 from ctrlhost.declarative.plugin import Plugin
 from ctrlhost.errors import ConfigError
+from ctrlhost.supervisor.crd_changes import newly_required
 from ctrlhost.yaml_text import dump_document, load_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctrlhost.supervisor.loader import Plugin as LoadedPlugin
 
@@ -28,11 +29,12 @@ def defined_crds(plugins: Iterable[LoadedPlugin]) -> list[dict[str, Any]]:
     return list(crds.values())
 
 
-def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> str:
+def differences(file: str, text: str, expected: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     """Return a unified diff from the CRDs of a file's text to the expected ones; empty if they are equal.
 
-    Comments, the order of the documents and of the fields, and `status` do not count. ConfigError if the file is not
-    YAML, or has another object than a CRD.
+    Comments, the order of the documents and of the fields, and `status` do not count. Also return a line for each CRD
+    by which objects that are stored become invalid. ConfigError if the file is not YAML, or has another object than a
+    CRD.
     """
     try:
         documents = load_objects(text)
@@ -41,7 +43,14 @@ def differences(file: str, text: str, expected: Iterable[Mapping[str, Any]]) -> 
     for document in documents:
         if document.get("kind") != "CustomResourceDefinition":
             raise ConfigError(f"{file} has an object that is not a CustomResourceDefinition")
-    return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins"))
+    known = {_name(crd): crd for crd in documents}
+    warnings = [
+        f"{_name(crd)}: objects that were stored without {path} become invalid; give it a default, or None"
+        for crd in expected
+        if _name(crd) in known
+        for path in sorted(newly_required(known[_name(crd)], crd))
+    ]
+    return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins")), warnings
 
 
 def _lines(crds: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -59,6 +59,8 @@ def command(
         text = checked.read()
     except UnicodeDecodeError:
         raise click.UsageError(f"{checked.name} is not UTF-8") from None
-    diff = differences(checked.name, text, defined_crds(loaded))
+    diff, warnings = differences(checked.name, text, defined_crds(loaded))
     click.echo(diff, nl=False)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
     return FAILURE if diff else 0

@@ -6,8 +6,10 @@ conflict of the removal does not call the function again; after a restart of the
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
+import typing
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +46,8 @@ class Finalizer:
     declared: DeclaredFunction
     #: Whether an object needs it; None: all do.
     when: Callable[[Any], bool] | None = None
+    #: Whether its function takes an `Object`, too, as one that does not fit its model is.
+    takes_objects: bool = False
 
     def wanted(self, obj: Object, decode: Callable[[Object], Any]) -> bool:
         """Return whether an object needs the finalizer; `decode` makes of it what `when` gets.
@@ -73,10 +77,23 @@ class _Unfit:
 def collect_finalizers(controller: DeclaredController, declared: Iterable[DeclaredFunction]) -> list[Finalizer]:
     """Return the finalizers that are declared for a controller, in their order."""
     return [
-        Finalizer(function.options["name"], function, function.options["when"])
+        Finalizer(function.options["name"], function, function.options["when"], _takes_objects(function))
         for function in declared
         if function.options["of"] is controller
     ]
+
+
+def _takes_objects(declared: DeclaredFunction) -> bool:
+    """Return whether the annotation of the function's object names `ctrlhost.Object`, alone or in a union."""
+    from ctrlhost.cache import Object
+
+    function = inspect.unwrap(declared.function)
+    try:
+        hints = typing.get_type_hints(function)
+        annotation = hints[list(inspect.signature(function).parameters)[1]]
+    except Exception:  # noqa: BLE001 - an annotation may raise anything, and one is not needed
+        return False
+    return annotation is Object or Object in typing.get_args(annotation)
 
 
 def find_problem(declared: DeclaredFunction, declaration: Declaration) -> tuple[str, str] | None:

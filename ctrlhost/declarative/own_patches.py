@@ -58,6 +58,8 @@ class OwnPatches:
         """
         context, key, hosted = self._context, self._context.request, self._hosted
         stored = yield from hosted.conflicts.caught_up(key, lambda: context.get(key))
+        # Already here: an error may be about it.
+        self._primary = stored
         if stored is not None and hosted.finalizers:
             self._patched = stored.resource_version
             try:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: The condition of an object one of whose children belongs to somebody else.
 _CONFLICT = "OwnershipConflict"
+#: The condition of an object that does not fit its model, and its reason, which is that of the event, too.
+_READY, _DOES_NOT_FIT = "Ready", "InvalidObject"
 #: The type of what was not awaited, in messages such as `'Call' object is not iterable`.
 _CALL = re.compile(rf"\b{Call.__name__}\b")
 
@@ -135,12 +137,27 @@ class Run:
                 return self.hosted.gone
             if primary.deletion_timestamp is not None and not self.hosted.gone and self._patches.finalizer is None:
                 return False
-            self.obj = self.hosted.typed(primary)
+            self.obj = self._typed(primary)
         except InvalidObject as error:
             self._does_not_fit(error)
-            kind = InvalidStatus if error.problem.startswith("status") else TerminalError
+            in_status = error.problem.startswith("status")
+            if self.hosted.shape.reports and not in_status:
+                self._patches.status(error.object).condition(_READY, False, _DOES_NOT_FIT, error.problem)
+                yield from self._patches.failed(error)
+            kind = InvalidStatus if in_status else TerminalError
             raise kind(error.message, hint="it is reconciled again when it changes") from None
+        self._fits()
         return True
+
+    def _typed(self, obj: Object) -> Any:
+        """Return the object as its struct, or as it is for a finalizer that takes what does not fit."""
+        try:
+            return self.hosted.typed(obj)
+        except InvalidObject:
+            finalizer = self._patches.finalizer
+            if finalizer is None or not finalizer.takes_objects:
+                raise
+            return obj
 
     def end(self, result: Any, error: BaseException | None = None) -> Steps[Any]:
         """End the run with what the function returned or raised, and return the result; the error is raised again.
@@ -188,8 +205,22 @@ class Run:
                 self.status.condition(_CONFLICT, False, "Owned")
 
     def _does_not_fit(self, error: InvalidObject) -> None:
-        """Record an event about an object that does not fit its model."""
-        self.context.events.warning(error.object, "InvalidObject", error.problem)
+        """Record an event about an object that does not fit its model, and about what holds its deletion."""
+        obj, problem, action = error.object, error.problem, None
+        if obj.deletion_timestamp is not None:
+            # Events that differ in nothing but their text are one.
+            action = "Finalize"
+            held = [name for name in obj.finalizers if name in self.hosted.finalizers.names]
+            command = f"ctrlhost finalizers {obj.api_version}/{obj.kind} --release"
+            problem += "".join(f"; `{command} {name}` lets it go" for name in held)
+        self.context.events.warning(obj, _DOES_NOT_FIT, problem, action=action)
+
+    def _fits(self) -> None:
+        """Take the condition off an object that fits its model again; its author sets it anew."""
+        if self._primary is not None and self.hosted.shape.reports:
+            condition = conditions.get(self._primary, _READY)
+            if condition is not None and condition.get("reason") == _DOES_NOT_FIT:
+                self.status.remove_condition(_READY)
 
     def _mistake(self, what: str, hint: str) -> PluginError:
         """Return the error for a mistake in the author's function."""

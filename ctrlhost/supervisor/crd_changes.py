@@ -58,6 +58,30 @@ def lost_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             yield from _lost(_schema(version), schemas[version["name"]], "", resource=True)
 
 
+def newly_required(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Return the paths of the fields without a default that `after` requires and `before` does not.
+
+    Objects that were stored without them become invalid.
+    """
+    schemas = {version["name"]: _schema(version) for version in after["spec"]["versions"]}
+    for version in before["spec"]["versions"]:
+        if version["name"] in schemas:
+            yield from _required(_schema(version), schemas[version["name"]], "")
+
+
+def _required(before: Mapping[str, Any], after: Mapping[str, Any], at: str) -> Iterator[str]:
+    fields = after.get("properties") or {}
+    for name in after.get("required") or ():
+        if name not in (before.get("required") or ()) and "default" not in (fields.get(name) or {}):
+            yield f"{at}.{name}".lstrip(".")
+    known = before.get("properties") or {}
+    for name in fields.keys() & known.keys():
+        yield from _required(known[name] or {}, fields[name] or {}, f"{at}.{name}")
+    for key, step in (("items", "[]"), ("additionalProperties", ".*")):
+        if isinstance(before.get(key), dict) and isinstance(after.get(key), dict):
+            yield from _required(before[key], after[key], f"{at}{step}")
+
+
 def _lost_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
     served = {version["name"] for version in live["spec"]["versions"] if version.get("served")}
     stored = set((live.get("status") or {}).get("storedVersions") or ())

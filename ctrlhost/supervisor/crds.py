@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.clock import doubling
 from ctrlhost.errors import AlreadyExists, ApiError, Conflict, CtrlhostError, NotFound, TransportError, UnknownKind
-from ctrlhost.supervisor.crd_changes import lost_fields, marked, newer_than, objection
+from ctrlhost.supervisor.crd_changes import lost_fields, marked, newer_than, newly_required, objection
 from ctrlhost.supervisor.shipped_objects import described
 
 if TYPE_CHECKING:
@@ -57,6 +57,12 @@ class Installation:
                 hint = "" if self.force else "; `--install-crds=force` replaces newer ones and fields, never versions"
                 log.warning("CRD %s stays as it is: %s%s", name, why, hint)
                 return
+            if fields := sorted(newly_required(live, crd)):
+                log.warning(
+                    "CRD %s: objects that were stored without %s become invalid; give it a default, or None",
+                    name,
+                    " and ".join(fields),
+                )
             seen = live["metadata"]["resourceVersion"]
             try:
                 # Only what was compared is replaced: another replica may have another version of the plugin.

@@ -110,6 +110,39 @@ def test_a_file_of_the_package_wins_and_the_difference_to_the_model_is_told(
     assert "+        description: A widget." in done.stdout.splitlines()
 
 
+@pytest.mark.behaviour("findings3/NA2")
+def test_a_field_that_makes_stored_objects_invalid_is_named(tmp_path, ctrlhost):
+    file, crds = tmp_path / "op.py", tmp_path / "crds.yaml"
+    source = """
+import ctrlhost
+import msgspec
+
+class Port(msgspec.Struct):
+    number: int{required}
+
+class Spec(msgspec.Struct):
+    ports: list[Port] = []
+    {field}
+
+@ctrlhost.resource("fields.example.com/v1")
+class Thing(ctrlhost.Model[Spec, None]): ...
+
+plugin = ctrlhost.Plugin()
+
+@plugin.controller(Thing)
+def reconcile(ctx, thing): ...
+"""
+    file.write_text(source.format(required=" = 1", field=""))
+    crds.write_text(ctrlhost("crds", str(file)).stdout)
+    file.write_text(source.format(required="", field="zone: str = 'a'"))
+    result = ctrlhost("crds", str(file), f"--check={crds}")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "warning: things.fields.example.com: objects that were stored without spec.ports[].number become invalid; "
+        "give it a default, or None\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -177,7 +177,6 @@ def test_a_deletion_that_nobody_works_on_is_named(ctrlhost_host: Any) -> None:
     # A change of the object calls the function again.
     del recorded.act[CLEANUP]
     cache.host.patch(Memcached, name, {"metadata": {"labels": {"again": "1"}}})
-    cache.host.patch(Memcached, name, {"spec": {"size": 2}})
     cache.host.settle()
     assert cache.find() is None
     cache.host.host._review.check()
