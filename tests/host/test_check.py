@@ -434,8 +434,8 @@ def test_without_a_server_kinds_and_resources_are_those_of_kubernetes(
     ]
     assert 'hint: write "v1/Secret"' in result.stderr
     # The server knows better where it is asked.
-    asked = lines(ctrlhost("check", "--plugins=widgets", f"--kubeconfig={server.kubeconfig}"), "error")
-    assert [line for line in asked if " kind: " in line] == [
+    problems = lines(ctrlhost("check", "--plugins=widgets", f"--kubeconfig={server.kubeconfig}"), "error")
+    assert [line for line in problems if " kind: " in line] == [
         "error widgets kind: no kind `secret` in v1; did you mean `Secret`?",
         "error widgets kind: no kind `deployments` in apps/v1; did you mean `Deployment`?",
         "error widgets kind: the server does not serve kind Thing in v1",

@@ -43,8 +43,8 @@ def change(host: Any, **values: Any) -> None:
 def change_paths(host: Any, values: dict[tuple[str, ...], Any]) -> None:
     """Reload with these settings; None removes one."""
     leaves = host.host.configuration.leaves() | values
-    given = {path: value for path, value in leaves.items() if value is not None}
-    reload(host.host.state, lambda: Configuration.of_leaves(given, "ctrlhost.toml"))
+    settings = {path: value for path, value in leaves.items() if value is not None}
+    reload(host.host.state, lambda: Configuration.of_leaves(settings, "ctrlhost.toml"))
 
 
 def controller(host: Any) -> Any:

@@ -35,8 +35,8 @@ def state(name: str = "bad/a", value: str | None = "", ago: float = 0.0, since: 
 
 
 def asking(deadline: float = 2.0) -> tuple[ChildHealth, list[int]]:
-    asked: list[int] = []
-    return ChildHealth(lambda: deadline, asked.append), asked
+    pids: list[int] = []
+    return ChildHealth(lambda: deadline, pids.append), pids
 
 
 def test_a_process_is_asked_once_until_it_has_begun() -> None:
