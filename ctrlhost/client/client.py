@@ -14,16 +14,18 @@ from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, NotFound, UnknownKind
 from ctrlhost.kubeconfig.connection import Connection, from_configuration, from_url
 from ctrlhost.kubeconfig.load import from_files, load_connection
-from ctrlhost.transport.interface import CONNECT_TIMEOUT, DEFAULT_TIMEOUT
+from ctrlhost.transport.interface import CONNECT_TIMEOUT, DEFAULT_TIMEOUT, HttpRequest
 from ctrlhost.transport.native import NativeTransport
-from ctrlhost.transport.steps import Steps, carry_out, steps_of, verb
+from ctrlhost.transport.steps import Steps, carry_out, may_block, steps_of, verb
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kubernetes.client import ApiClient
 
+    from ctrlhost.client.pod_exec import ExecResult
+    from ctrlhost.client.port_forward import PortForward
     from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Transport
     from ctrlhost.transport.metrics import ClientMetrics
@@ -139,7 +141,7 @@ class Client(Requests):
 
         Its requests have this client's credentials, limits, leadership, metrics and field manager, and later reads see
         its writes. Failures that the server answers are its own ApiException; TransportError, NotLeading and
-        BlockingCall are raised as by this client. Followed logs work; watches and `kubernetes.stream` are
+        BlockingCall are raised as by this client. Followed logs and `kubernetes.stream` work; watches are
         NotImplementedError. The first call imports `kubernetes`; ConfigError if it is not installed.
         """
         try:
@@ -406,16 +408,76 @@ class Client(Requests):
         `container` is needed for a pod of several; `previous` is the one before the last restart. `timeout` is for the
         first byte. Closing the iterator ends the request. Raises ApiError if the server refuses it, at the first line.
         """
-        pod = Resource("", "v1", "pods", "Pod", namespaced=True)
-        path = pod.path(namespace or self.namespace, name, "log")
         query: Query = {
             "container": container,
             "follow": follow or None,
             "previous": previous or None,
             "tailLines": tail_lines,
         }
-        limit = DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout)
-        return log_lines(self.transport, path, query, limit, follow=follow)
+        return log_lines(self.transport, self._to_pod(name, namespace, "log", query, timeout), follow=follow)
+
+    def exec(
+        self,
+        name: str,
+        command: Sequence[str],
+        namespace: str | None = None,
+        *,
+        container: str | None = None,
+        stdin: bytes | None = None,
+        timeout: DurationLike | None = None,
+    ) -> ExecResult:
+        """Run a command in a container of a pod until it ends; return its output and its exit code, whatever that is.
+
+        `container` is needed for a pod of several; `stdin` is all of the command's input, for which the server must be
+        Kubernetes 1.30 or later. `timeout` is for the whole run, after which the command may go on. Blocks its thread.
+        Raises ApiError if the server refuses it or if the command cannot be started, ConfigError without the package
+        `websocket-client`, which `kubernetes` brings. Needs the verbs `get` and `create` on `pods/exec`.
+        """
+        may_block()
+        try:
+            from ctrlhost.client.pod_exec import run
+        except ImportError as error:
+            raise _no_websockets(error) from error
+
+        query: Query = {
+            "command": tuple(command),
+            "container": container,
+            "stdin": stdin is not None,
+            "stdout": True,
+            "stderr": True,
+        }
+        return run(self.transport, self._to_pod(name, namespace, "exec", query, timeout), stdin)
+
+    def port_forward(
+        self,
+        name: str,
+        port: int,
+        namespace: str | None = None,
+        *,
+        local_port: int = 0,
+        timeout: DurationLike | None = None,
+    ) -> PortForward:
+        """Forward connections to a port of 127.0.0.1 to one of a pod; close it, or use it as a context manager.
+
+        Its `local_port` is a free one unless it is given. `timeout` is for each new connection to the pod; one that
+        fails is logged. Callable from any thread. Raises ApiError if the server refuses it, OSError if the local port
+        is in use, ConfigError as `exec`. Needs the verbs `get` and `create` on `pods/portforward`.
+        """
+        may_block()
+        try:
+            from ctrlhost.client.port_forward import PortForward
+        except ImportError as error:
+            raise _no_websockets(error) from error
+
+        request = self._to_pod(name, namespace, "portforward", {"ports": port}, timeout)
+        return PortForward(self.transport, request, local_port)
+
+    def _to_pod(
+        self, name: str, namespace: str | None, subresource: str, query: Query, timeout: DurationLike | None
+    ) -> HttpRequest:
+        pod = Resource("", "v1", "pods", "Pod", namespaced=True)
+        path = pod.path(namespace or self.namespace, name, subresource)
+        return HttpRequest("GET", path, query, timeout=DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout))
 
     def add_crds(self, crds: Iterable[Mapping[str, Any]]) -> None:
         """Add the kinds of CustomResourceDefinitions, so that they need no discovery."""
@@ -424,3 +486,8 @@ class Client(Requests):
     def close(self) -> None:
         """Drop the idle connections; a later call opens new ones."""
         self.transport.close()
+
+
+def _no_websockets(error: ImportError) -> ConfigError:
+    hint = "install it with `pip install websocket-client`"
+    return ConfigError(f"connections to pods need websocket-client: {error}", hint=hint)

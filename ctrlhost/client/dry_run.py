@@ -26,6 +26,10 @@ from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from websocket import WebSocket
+
     from ctrlhost.transport.interface import Transport
 
 log = logging.getLogger("ctrlhost.dry_run")
@@ -84,6 +88,12 @@ class DryRunTransport(WrappedTransport):
             if _REFUSED(error.message):
                 return (yield from self._without_server(write, f"not checked: {error.message}"))
         return response
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:  # noqa: ARG002 - not opened
+        """Raise TransportError: what a command in a pod, or a connection to it, does cannot be tried."""
+        raise TransportError(
+            f"{request.what}: a dry run does not connect to pods", sent=False, hint="ask `ctx.dry_run` before"
+        )
 
     def _tried(self, write: _Write) -> Send:
         """Return the request that the server is to try."""

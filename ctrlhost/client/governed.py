@@ -10,6 +10,10 @@ from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from websocket import WebSocket
+
     from ctrlhost.client.budget import Budget
     from ctrlhost.client.in_flight import InFlight
     from ctrlhost.transport.interface import HttpRequest, Permit, Response, Stream, Transport
@@ -57,6 +61,11 @@ class GovernedTransport(WrappedTransport):
         """Open a stream, if reads are permitted."""
         self._reads()
         return self.transport.open(request)
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:
+        """Open a WebSocket to a pod, if writes are permitted."""
+        self._writes()
+        return self.transport.websocket(request, protocols)
 
     def separate(self) -> Transport:
         """Return itself: the connections are the host's."""

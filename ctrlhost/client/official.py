@@ -9,11 +9,12 @@ import io
 import threading
 from http.client import responses
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 import yaml
 from kubernetes import client as kubernetes_client
+from kubernetes.stream import ws_client
 from urllib3 import HTTPResponse
 
 from ctrlhost.client.pod_logs import NEVER_IDLE
@@ -22,11 +23,13 @@ from ctrlhost.client.target import Target, WriteVerb
 from ctrlhost.client.written_path import WrittenPath, parse
 from ctrlhost.errors import ApiError, CtrlhostError, TransportError
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest, Response
-from ctrlhost.transport.steps import Pause, Send, carry_out, do
+from ctrlhost.transport.steps import Pause, Send, carry_out, do, may_block
 from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+
+    from websocket import WebSocket
 
     from ctrlhost.client.requests import Requests
     from ctrlhost.transport.interface import Stream
@@ -35,8 +38,12 @@ _VERBS: dict[str, WriteVerb] = {"POST": "create", "PUT": "replace", "PATCH": "pa
 #: Headers that describe how the body was sent, not the body that is handed on.
 _OF_THE_CONNECTION = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _STREAMING = frozenset({"exec", "attach", "portforward"})
+_PROTOCOLS = (ws_client.V5_CHANNEL_PROTOCOL, ws_client.V4_CHANNEL_PROTOCOL)
 
 _lock = threading.Lock()
+#: Of each thread: the function in place of `call_api`.
+_replaced = threading.local()
+_create_websocket: Any = ws_client.create_websocket
 
 
 class _NotSupported(CtrlhostError, NotImplementedError):
@@ -66,15 +73,22 @@ class _ApiClient(kubernetes_client.ApiClient):
         configuration.proxy = None
         super().__init__(configuration)
         self.over = client
+        configuration.over = client
         # The generated REST layer encodes bodies and makes exceptions; only its connection pool is replaced.
         pool: Any = _Pool(client, host.rstrip("/"))
         self.rest_client.pool_manager = pool
 
+    def call_api(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a request, or let `kubernetes.stream` do it in the thread in which it has replaced this function."""
+        call = getattr(_replaced, "call_api", None) or super().call_api
+        return call(*args, **kwargs)
+
     def __setattr__(self, name: str, value: Any) -> None:
-        # `kubernetes.stream` replaces these for one call, by a function that connects with the configuration alone.
-        if name in ("call_api", "request"):
-            raise _streaming("kubernetes.stream")
-        super().__setattr__(name, value)
+        # `kubernetes.stream` replaces it for one call; those of other threads are sent meanwhile.
+        if name == "call_api":
+            _replaced.call_api = None if value == self.call_api else value
+        else:
+            super().__setattr__(name, value)
 
 
 class _Pool:
@@ -259,6 +273,24 @@ class _Bytes(io.RawIOBase):
         super().close()
 
 
+def _websocket(configuration: Any, url: str, headers: Mapping[str, str] | None = None) -> WebSocket:
+    """Open a WebSocket of `kubernetes.stream`: over the client whose configuration it is, else as ever."""
+    client: Requests | None = getattr(configuration, "over", None)
+    if client is None:
+        other: WebSocket = _create_websocket(configuration, url, headers)
+        return other
+    may_block()
+    path = urlsplit(url)._replace(scheme="", netloc="").geturl()
+    parts = urlsplit(path.removeprefix(urlsplit(configuration.host).path))
+    query = {name: tuple(values) for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    request = HttpRequest("GET", parts.path, query)
+    return client.transport.websocket(request, _PROTOCOLS)
+
+
+# There is no other place at which to give it a connection.
+ws_client.create_websocket = _websocket
+
+
 def _refuse_streams(path: str, query: Mapping[str, str]) -> None:
     if _is_set(query, "watch"):
         raise _NotSupported(
@@ -267,14 +299,10 @@ def _refuse_streams(path: str, query: Mapping[str, str]) -> None:
         )
     at = parse(path)
     if at is not None and at.plural == "pods" and at.subresource in _STREAMING:
-        raise _streaming(f"pods/{at.subresource}")
-
-
-def _streaming(what: str) -> _NotSupported:
-    return _NotSupported(
-        f"{what} does not work over this connection",
-        hint="use an ApiClient of `kubernetes.config.new_client_from_config()`, which has connections of its own",
-    )
+        raise _NotSupported(
+            f"pods/{at.subresource} is no plain request",
+            hint="call it through `kubernetes.stream.stream`, or `portforward`",
+        )
 
 
 def _seconds(timeout: Any) -> float:

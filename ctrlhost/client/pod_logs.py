@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from ctrlhost.transport.interface import IDLE_TIMEOUT, HttpRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctrlhost.transport.interface import Query, Transport
+    from ctrlhost.transport.interface import HttpRequest, Transport
 
 #: A container may say nothing for as long as it runs.
 NEVER_IDLE = 1e9
 
 
-def log_lines(transport: Transport, path: str, query: Query, timeout: float, *, follow: bool) -> Iterator[str]:
+def log_lines(transport: Transport, request: HttpRequest, *, follow: bool) -> Iterator[str]:
     """Return the lines of a log without their ends; closing the iterator drops the connection.
 
     ApiError if the server refuses the request, TransportError if the log is cut.
     """
-    request = HttpRequest("GET", path, query, timeout=timeout, idle=NEVER_IDLE if follow else IDLE_TIMEOUT)
+    if follow:
+        request = replace(request, idle=NEVER_IDLE)
     rest = b""
     with closing(transport.open(request)) as stream:
         while data := stream.read():

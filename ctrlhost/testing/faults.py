@@ -13,7 +13,9 @@ from ctrlhost.errors import ApiError
 from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from websocket import WebSocket
 
     from ctrlhost.transport.steps import Steps
 
@@ -128,6 +130,13 @@ class FaultyTransport(WrappedTransport):
         if error is not None:
             raise error
         return HeldStream(self.transport.open(request), self._faults)
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:
+        """Open a WebSocket to a pod, or raise the error of a fault that hits its creation."""
+        error = self._faults.take(request_info("POST", request.path))
+        if error is not None:
+            raise error
+        return super().websocket(request, protocols)
 
 
 class HeldStream(Stream):

@@ -20,6 +20,8 @@ from ctrlhost.transport.wrapped import WrappedTransport
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from websocket import WebSocket
+
     from ctrlhost.transport.steps import Steps
 
 #: Group, resource and verb, as in a role.
@@ -182,6 +184,12 @@ class RecordingTransport(WrappedTransport):
         """Open the stream of the wrapped transport."""
         self._note(request)
         return super().open(request)
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:
+        """Open a WebSocket of the wrapped transport, which needs the right to create, too."""
+        self._note(request)
+        self._note(HttpRequest("POST", request.path))
+        return super().websocket(request, protocols)
 
     def _note(self, request: HttpRequest) -> None:
         if (target := target_of(request.path)) is not None:

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from ctrlhost.errors import TransportError
 from ctrlhost.transport.answers import in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from websocket import WebSocket
+
     from ctrlhost._core import Gate
     from ctrlhost.transport.metrics import ClientMetrics
 
@@ -21,8 +26,8 @@ IDLE_TIMEOUT = 180.0
 CONNECT_TIMEOUT = 30.0
 """Seconds for a new connection, with its proxy and TLS, unless another time is configured."""
 
-Query = Mapping[str, str | int | bool | None]
-"""Parameters of a request; None omits one, booleans are written as `true` and `false`."""
+Query = Mapping[str, str | int | bool | tuple[str, ...] | None]
+"""Parameters of a request; None omits one, booleans are written as `true` and `false`, a tuple is one that repeats."""
 
 
 #: What a stream contains: a page of a list, the initial events of a streaming list and then a watch, or a watch.
@@ -132,6 +137,13 @@ class Transport:
     async def open_async(self, request: HttpRequest) -> Stream:
         """Do `open` without blocking the event loop."""
         return await in_thread(lambda: self.open(request))
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:  # noqa: ARG002 - for subclasses
+        """Return a WebSocket to a pod, of websocket-client, which speaks one of the protocols.
+
+        ApiError if the server refuses it, TransportError if it does not answer or if the transport cannot open one.
+        """
+        raise TransportError(f"{request.what}: this transport opens no WebSockets", sent=False)
 
     def request(self, method: str, path: str, **fields: Any) -> Response:
         """Send a request with these fields of `HttpRequest`."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from ctrlhost._core import HttpClient, MadeHere, __version__
+from ctrlhost.errors import Unauthorized
 from ctrlhost.kubeconfig.exec_credentials import ExecPlugin
 from ctrlhost.transport.answers import Awaited, answers
 from ctrlhost.transport.authorization import Authorization
@@ -27,8 +28,10 @@ from ctrlhost.transport.steps import carry_out, carry_out_async
 from ctrlhost.transport.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Sequence
     from typing import Any, TypeAlias
+
+    from websocket import WebSocket
 
     from ctrlhost._core import HttpResponse, HttpStream
     from ctrlhost.kubeconfig.connection import Connection
@@ -168,6 +171,24 @@ class NativeTransport(Transport):
         """Do `open` on an event loop."""
         call = self._call(request, streamed=True)
         return _opened(call, *await carry_out_async(self._exchange(call), self._do_async))
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:
+        """Open a WebSocket, with a socket of its own; see `Transport.websocket`."""
+        from ctrlhost.transport.websockets import connect
+
+        call = self._call(request)
+
+        def attempt(authorization: str | None) -> WebSocket:
+            headers = [*self._connection.headers, *call.with_credentials(authorization)]
+            return connect(self._connection, call.target, headers, protocols, call.left(), call.what)
+
+        authorization, sent_at = self._authorization.header(call.left()), time.monotonic()
+        try:
+            return attempt(authorization)
+        except Unauthorized:
+            if not self._authorization.refresh(authorization, sent_at, call.left()):
+                raise
+        return attempt(self._authorization.header(call.left()))
 
     def _exchange(self, call: _Call) -> Generator[_Header | _Refresh | _Attempt, Any, _Answer]:
         """Send a call; if its credentials are rejected, once more with new ones."""
@@ -312,12 +333,15 @@ def encode_query(query: Query | None) -> str:
     """Return the parameters as the part of a URL that begins with `?`, "" without parameters."""
     if not query:
         return ""
-    pairs = [
-        (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, value in query.items()
-        if value is not None
-    ]
-    return _encoded(tuple(pairs)) if pairs else ""
+    pairs = tuple(_pairs(query))
+    return _encoded(pairs) if pairs else ""
+
+
+def _pairs(query: Query) -> Iterator[tuple[str, str]]:
+    for name, values in query.items():
+        for value in values if isinstance(values, tuple) else (values,):
+            if value is not None:
+                yield name, str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @functools.lru_cache(maxsize=256)

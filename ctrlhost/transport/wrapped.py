@@ -9,7 +9,10 @@ from ctrlhost.transport.interface import HttpRequest, Response, Stream, Transpor
 from ctrlhost.transport.steps import Send, Steps, carry_out, carry_out_async
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
+
+    from websocket import WebSocket
 
 
 class WrappedTransport(Transport):
@@ -44,6 +47,10 @@ class WrappedTransport(Transport):
     def open(self, request: HttpRequest) -> Stream:
         """Open a stream of the transport below."""
         return self.transport.open(request)
+
+    def websocket(self, request: HttpRequest, protocols: Sequence[str]) -> WebSocket:
+        """Open a WebSocket of the transport below."""
+        return self.transport.websocket(request, protocols)
 
     def separate(self) -> Transport:
         """Return the same over a transport with connections of its own."""

@@ -16,7 +16,7 @@ from ctrlhost_sandbox._native import RequestHead, RequestParser
 from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost_sandbox.http import websocket
 from ctrlhost_sandbox.http.channel import Channel, joined
-from ctrlhost_sandbox.http.messages import Handler, NotYet, Query, Request, Response, Stream
+from ctrlhost_sandbox.http.messages import Conversation, Handler, NotYet, Query, Request, Response, Stream
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox.http.channel import Outbox
@@ -258,21 +258,27 @@ class Connection(asyncio.Protocol):
 
     def _open_socket(self, request: Request, stream: Stream) -> None:
         """Send a stream over a WebSocket, which takes the connection for itself."""
+        protocols = stream.protocols if isinstance(stream, Conversation) else ()
         try:
-            head = [*stream.headers, *websocket.handshake(request)]
+            head = [*stream.headers, *websocket.handshake(request, protocols)]
         except Failure as failure:
             self._respond(self._handler.refuse(failure))
             return
         self._transport.write(_head(101, head, keep_alive=True))
         self._keep_alive = False
-        self._frames = websocket.Frames()
+        self._frames = websocket.Frames(binary=bool(protocols))
         self._open(stream)
 
     def _receive_frames(self, data: bytes | memoryview) -> None:
         frames, channel = self._frames, self._channel
         assert frames is not None
-        if answer := frames.receive(data):
+        answer, messages = frames.receive(data)
+        if answer:
             self._write_stream(answer)
+        for message in messages:
+            # kube-apiserver ignores the messages of those who watch.
+            if isinstance(self._stream, Conversation):
+                self._stream.receive(message)
         if frames.closed and channel is not None:
             channel.end()
 

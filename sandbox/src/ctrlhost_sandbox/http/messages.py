@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import parse_qs
 
 from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
@@ -146,6 +146,17 @@ class Stream(Protocol):
 
     def closed(self) -> None:
         """Stop sending: the client disconnected, or the channel was ended."""
+
+
+@runtime_checkable
+class Conversation(Stream, Protocol):
+    """A stream over a WebSocket in which the client sends messages, too."""
+
+    protocols: tuple[str, ...]
+    """The subprotocols that it speaks; the client's first of them counts."""
+
+    def receive(self, message: bytes) -> None:
+        """Called with each message of the client."""
 
 
 @dataclass(eq=False)
