@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from types import EllipsisType
     from typing import Generic as Parameters
 
-    import msgspec
-    from msgspec import Struct
     from typing_extensions import TypeVar
 
     from ctrlhost.cache import Object
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.writes import Permit
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.own_writes.lister import PluginLister
     from ctrlhost.own_writes.self_events import SelfEvents
     from ctrlhost.request import Request
@@ -267,7 +266,7 @@ class Context(Parameters[K, S, State]):
         message: str,
         *,
         warning: bool = False,
-        about: Object | Mapping[str, Any] | Struct | None = None,
+        about: AnyObject | None = None,
         action: str | None = None,
         once: bool = False,
     ) -> bool:
@@ -290,18 +289,19 @@ class Context(Parameters[K, S, State]):
 
     def ensure(
         self,
-        obj: Mapping[str, Any] | msgspec.Struct,
+        obj: AnyObject,
         *,
-        owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None = ...,
+        owner: AnyObject | EllipsisType | None = ...,
         adopt: bool | Callable[[Object], bool] = False,
     ) -> Object:
         """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
 
-        It is applied (server-side, forced) if it is absent, if it was last applied differently, or if the live object
-        differs in a field that `obj` names; otherwise no request is sent. Its namespace is that of `owner` by default;
-        `owner=None` sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something
-        else controls the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace.
-        Write each object in one controller only: the applies of two would replace each other's fields.
+        `obj` is a mapping, a model, or a typed object of another library, such as the official client. It is applied
+        (server-side, forced) if it is absent, if it was last applied differently, or if the live object differs in a
+        field that `obj` names; otherwise no request is sent. Its namespace is that of `owner` by default; `owner=None`
+        sets no owner reference. UndeclaredRead for a kind that is not in `owns`, NotOwned if something else controls
+        the object, or nothing does and `adopt` is false, ValueError for an owner in another namespace. Write each
+        object in one controller only: the applies of two would replace each other's fields.
 
         A write logs and records the event Created, Updated, Repaired or Adopted about the reconciled object, with the
         fields that differed; a refused one ApplyFailed. `adopt` may be a function of the live object that decides. The
@@ -312,9 +312,7 @@ class Context(Parameters[K, S, State]):
 
         return carry_out(self._declared("ensure").ensure(obj, owner=owner, adopt=adopt))
 
-    def prune(
-        self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str] = ()
-    ) -> list[Request]:
+    def prune(self, kind: KindRef[Any], *, keep: Iterable[AnyObject | str] = ()) -> list[Request]:
         """Delete what the reconciled object controls of a kind and `keep` does not name.
 
         `keep` has objects, names, and for a cluster-scoped owner `namespace/name`; a name alone is kept anywhere.

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from types import EllipsisType
-
-    import msgspec
 
     from ctrlhost.cache import Object
     from ctrlhost.controller.caches import Cache
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.request import Request
     from ctrlhost.transport.steps import Steps
 
@@ -57,14 +56,12 @@ class Declared(Protocol):
 
     def ensure(
         self,
-        obj: Mapping[str, Any] | msgspec.Struct,
+        obj: AnyObject,
         *,
-        owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None,
+        owner: AnyObject | EllipsisType | None,
         adopt: bool | Callable[[Object], bool],
     ) -> Steps[Object]:
         """Apply an object if that changes something, and return the live one."""
 
-    def prune(
-        self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str]
-    ) -> Steps[list[Request]]:
+    def prune(self, kind: KindRef[Any], *, keep: Iterable[AnyObject | str]) -> Steps[list[Request]]:
         """Delete the owned objects of a kind that are not to be kept."""

@@ -11,12 +11,10 @@ from ctrlhost.declarative.awaits import remembers_calls
 if TYPE_CHECKING:
     import builtins
     import logging
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from types import EllipsisType
     from typing import Generic as Parameters
 
-    import msgspec
-    from msgspec import Struct
     from typing_extensions import TypeVar
 
     from ctrlhost.cache import Object
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.run_client import RunClient
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.request import Request
 
     T = TypeVar("T")
@@ -148,7 +147,7 @@ class AsyncContext(Parameters[K, S, State]):
         message: str,
         *,
         warning: bool = False,
-        about: Object | Mapping[str, Any] | Struct | None = None,
+        about: AnyObject | None = None,
         action: str | None = None,
         once: bool = False,
     ) -> bool:
@@ -165,9 +164,9 @@ class AsyncContext(Parameters[K, S, State]):
 
     async def ensure(
         self,
-        obj: Mapping[str, Any] | msgspec.Struct,
+        obj: AnyObject,
         *,
-        owner: Mapping[str, Any] | msgspec.Struct | EllipsisType | None = ...,
+        owner: AnyObject | EllipsisType | None = ...,
         adopt: bool | Callable[[Object], bool] = False,
     ) -> Object:
         """Apply an object that the reconciled one controls, and return the live one, which the next read shows.
@@ -178,10 +177,11 @@ class AsyncContext(Parameters[K, S, State]):
         live = await ctx.ensure({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}})
         ```
 
-        It is applied (server-side, forced) if it is absent, if it was last applied differently, or if the live object
-        differs in a field that `obj` names. Otherwise no request is sent. Its namespace is that of `owner` by default;
-        `owner=None` sets no owner reference. Write each object in one controller only: the applies of two would replace
-        each other's fields.
+        `obj` is a mapping, a model, or a typed object of another library, such as the official client. It is applied
+        (server-side, forced) if it is absent, if it was last applied differently, or if the live object differs in a
+        field that `obj` names. Otherwise no request is sent. Its namespace is that of `owner` by default; `owner=None`
+        sets no owner reference. Write each object in one controller only: the applies of two would replace each other's
+        fields.
 
         Raises UndeclaredRead for a kind that is not in `owns`. Raises NotOwned if something else controls the object,
         or nothing does and `adopt` is false. Raises ValueError for an owner in another namespace.
@@ -193,9 +193,7 @@ class AsyncContext(Parameters[K, S, State]):
         """
         return await to_its_end(self._run.ensure(obj, owner=owner, adopt=adopt))
 
-    async def prune(
-        self, kind: KindRef[Any], *, keep: Iterable[Mapping[str, Any] | msgspec.Struct | str] = ()
-    ) -> list[Request]:
+    async def prune(self, kind: KindRef[Any], *, keep: Iterable[AnyObject | str] = ()) -> list[Request]:
         """Delete what the reconciled object controls of a kind and `keep` does not name.
 
         `keep` has objects, names, and for a cluster-scoped owner `namespace/name`; a name alone is kept anywhere.

@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,10 +14,10 @@ from ctrlhost import _core
 from ctrlhost.client.kind_schemas import Schema
 from ctrlhost.declarative.comparison import Leaf, differing, leaf_paths
 from ctrlhost.declarative.unmanaged_values import KEY, Unmanaged, split
-from ctrlhost.models.model import to_dict
+from ctrlhost.models.typed_objects import form_of, mapping_of
 
-#: An object as authors give it: a mapping, a cached object, or a model.
-AnyObject: TypeAlias = Mapping[str, Any] | msgspec.Struct
+if TYPE_CHECKING:
+    from ctrlhost.models.typed_objects import AnyObject
 
 _ANNOTATION = "applied.ctrlhost.dev/"
 _DIGITS = 16
@@ -77,16 +77,8 @@ class Desired:
         return leaves
 
 
-def mapping_of(obj: AnyObject) -> Mapping[str, Any]:
-    """Return a mapping or a model as a mapping, with the kind of a model; TypeError for anything else."""
-    mapping = to_dict(obj) if isinstance(obj, msgspec.Struct) else obj
-    if not isinstance(mapping, Mapping):
-        raise TypeError(f"an object must be a mapping or a model, got {obj!r:.80}")
-    return mapping
-
-
 def desired_of(obj: AnyObject) -> Desired:
-    """Return the object of a mapping or a model; ValueError if it does not name its kind and itself.
+    """Return the object of a mapping or a typed object; ValueError if it does not name its kind and itself.
 
     TypeError for values that JSON does not have.
     """
@@ -107,14 +99,15 @@ def desired_of(obj: AnyObject) -> Desired:
 
 def _complete(content: dict[str, Any], obj: AnyObject) -> dict[str, Any]:
     """Bring an object into the form in which it is applied, and return its metadata; ValueError if it lacks a name."""
-    if isinstance(obj, msgspec.Struct):
+    if not isinstance(obj, Mapping):
         for field, value in list(content.items()):
             content[field] = _without_nulls(value)
             if value is None or field == "status":
                 del content[field]
     api_version, kind = content.get("apiVersion"), content.get("kind")
     if not (isinstance(api_version, str) and api_version and isinstance(kind, str) and kind):
-        raise ValueError("an object needs apiVersion and kind")
+        what = "an object" if isinstance(obj, Mapping) else type(obj).__name__
+        raise ValueError(f"{what} needs apiVersion and kind")
     metadata: Any = content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not (isinstance(name, str) and name):
@@ -166,7 +159,7 @@ def _encodable(value: Any) -> Any:
         return {KEY: value.value}
     if isinstance(value, Mapping):
         return dict(value)
-    plain = _plain(value)
+    plain = form_of(_plain(value))
     if plain is value:
         raise TypeError(f"{type(value).__name__} has no form in JSON: {value!r}")
     return plain

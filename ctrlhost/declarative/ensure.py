@@ -11,11 +11,12 @@ from ctrlhost.client.owner import owner_reference
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative import managed_fields
 from ctrlhost.declarative.child import Child
-from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest, mapping_of
+from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest
 from ctrlhost.declarative.rivals import Rivals
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.declarative.tracked import Tracked, marked, owner_of
 from ctrlhost.errors import Invalid, NotOwned, ServerError
+from ctrlhost.models.typed_objects import mapping_of
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from ctrlhost.cache import OwnerReference
     from ctrlhost.controller.context import Context
     from ctrlhost.declarative.comparison import Leaf
-    from ctrlhost.declarative.desired import AnyObject, Desired
+    from ctrlhost.declarative.desired import Desired
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.errors import ApiError
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.transport.steps import Steps
 
 if TYPE_CHECKING:

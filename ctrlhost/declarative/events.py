@@ -8,9 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from ctrlhost.declarative.desired import mapping_of
+from ctrlhost.models.typed_objects import mapping_of
 
 if TYPE_CHECKING:
     from ctrlhost.events.recorder import PluginEvents
@@ -108,9 +106,9 @@ def gone(kind: Kind, request: Request, absence: int = 0) -> dict[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
 
 
-def _mapping_of(model: Any) -> Mapping[str, Any]:
-    """Return a model as a mapping; TypeError for anything that has no metadata."""
-    mapping = mapping_of(model) if isinstance(model, msgspec.Struct) else {}
+def _mapping_of(obj: Any) -> Mapping[str, Any]:
+    """Return a typed object as a mapping; TypeError for anything that has no metadata."""
+    mapping = mapping_of(obj) if hasattr(obj, "metadata") else {}
     if "metadata" not in mapping:
-        raise TypeError(f"an event needs an object with metadata, not a {type(model).__name__}")
+        raise TypeError(f"an event needs an object with metadata, not a {type(obj).__name__}")
     return mapping

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ctrlhost.client import Client
 from ctrlhost.controller.caches import OWNERS, is_owned_by
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative import managed_fields
-from ctrlhost.declarative.desired import AnyObject, mapping_of
 from ctrlhost.declarative.tracked import Tracked
 from ctrlhost.errors import NotFound
 from ctrlhost.models.kinds import kind_of
+from ctrlhost.models.typed_objects import mapping_of
 from ctrlhost.request import Request
 from ctrlhost.transport.steps import steps_of
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.sources import Owns
     from ctrlhost.declarative.owned_kinds import OwnedKinds
     from ctrlhost.models.kinds import Kind, KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.transport.steps import Steps
 
 
@@ -111,9 +110,10 @@ def _names(kind: Kind, keep: Iterable[AnyObject | str]) -> dict[str | None, set[
             namespace, _, name = kept.rpartition("/")
             names.setdefault(namespace or None, set()).add(name)
             continue
-        if not isinstance(kept, (Mapping, msgspec.Struct)):
-            raise TypeError(f"keep is a list of objects or names, not of {kept!r:.80}")
-        obj = mapping_of(kept)
+        try:
+            obj = mapping_of(kept)
+        except TypeError as error:
+            raise TypeError(f"keep is a list of objects or names: {error}") from None
         if (_group(obj.get("apiVersion", kind.api_version)), obj.get("kind", kind.kind)) != own:
             continue
         metadata = obj.get("metadata") or {}

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.status import StatusWriter
     from ctrlhost.declarative.declaration import DeclaredFunction
-    from ctrlhost.declarative.desired import AnyObject
     from ctrlhost.declarative.ensure import Adopt
     from ctrlhost.declarative.hosted import HostedController
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.request import Request
     from ctrlhost.transport.steps import Steps
 

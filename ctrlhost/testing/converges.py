@@ -14,12 +14,11 @@ from ctrlhost.testing.servers import start_server
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import msgspec
-
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
 
     #: Called with the host, or applied to the cluster.
-    Action = Callable[[HostUnderTest], object] | str | os.PathLike[str] | Mapping[str, Any] | msgspec.Struct
+    Action = Callable[[HostUnderTest], object] | str | os.PathLike[str] | AnyObject
 
 
 def converges(

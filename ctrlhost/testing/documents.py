@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from ctrlhost.models.model import to_dict
+from ctrlhost.models.typed_objects import mapping_of
 from ctrlhost.yaml_text import load_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ctrlhost.models.typed_objects import AnyObject
 
 
 def documents(what: Any) -> Iterator[dict[str, Any]]:
@@ -29,10 +29,8 @@ def documents(what: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(what, Mapping):
         to_dict = getattr(what, "to_dict", None)
         yield to_dict() if callable(to_dict) else dict(what)
-    elif isinstance(what, msgspec.Struct):
-        yield _of_model(what)
     else:
-        raise TypeError(f"an object is a path, a YAML text, a mapping or a model, not {what!r}")
+        yield _of_typed(what)
 
 
 def _content(path: str | os.PathLike[str]) -> str:
@@ -51,9 +49,12 @@ def _of_text(text: str, where: str) -> list[dict[str, Any]]:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _of_model(model: msgspec.Struct) -> dict[str, Any]:
-    """Return what a model sets: without its status, and without what is None or empty in its metadata."""
-    content = to_dict(model)
+def _of_typed(obj: AnyObject) -> dict[str, Any]:
+    """Return what a typed object sets: without its status, and without what is None or empty in its metadata."""
+    try:
+        content = dict(mapping_of(obj))
+    except TypeError as error:
+        raise TypeError(f"an object is a path, a YAML text, a mapping or a model: {error}") from None
     content.pop("status", None)
     metadata = {name: value for name, value in content.get("metadata", {}).items() if value not in ("", 0, {}, [])}
     return {**content, "metadata": metadata}

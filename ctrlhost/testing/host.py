@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Mapping
 
-    import msgspec
     from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.client.client import PatchType, Propagation
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.history import Run
     from ctrlhost.duration import DurationLike
     from ctrlhost.models.kinds import KindRef
+    from ctrlhost.models.typed_objects import AnyObject
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount
     from ctrlhost.testing.real_server import RealServer
@@ -211,7 +211,7 @@ class HostUnderTest:
             time.sleep(0.005)
         return result
 
-    def apply(self, *objects: str | os.PathLike[str] | Mapping[str, Any] | msgspec.Struct) -> builtins.list[Object]:
+    def apply(self, *objects: str | os.PathLike[str] | AnyObject) -> builtins.list[Object]:
         """Apply objects server-side, in their order, and return them as the server has them.
 
         Each argument is a path of a YAML file, a YAML text of several lines, a mapping or a model; files and texts may

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.auth.audit import AuditRecord
     from ctrlhost_sandbox.context import Options
     from ctrlhost_sandbox.errors import SandboxError
+    from ctrlhost_sandbox.server.builtin_schemas import builtin_schemas
     from ctrlhost_sandbox.server.crd_problem import crd_problem
     from ctrlhost_sandbox.server.server import Sandbox
 
-__all__ = ["AuditRecord", "Options", "Sandbox", "SandboxError", "__version__", "crd_problem"]
+__all__ = ["AuditRecord", "Options", "Sandbox", "SandboxError", "__version__", "builtin_schemas", "crd_problem"]
 
 _HOMES = {
     "AuditRecord": "auth.audit",
@@ -26,6 +27,7 @@ _HOMES = {
     "Sandbox": "server.server",
     "SandboxError": "errors",
     "__version__": "_native",
+    "builtin_schemas": "server.builtin_schemas",
     "crd_problem": "server.crd_problem",
 }
 

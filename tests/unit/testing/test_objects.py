@@ -166,7 +166,11 @@ def test_a_generated_name_is_created_each_time(host: HostUnderTest) -> None:
 @pytest.mark.parametrize(
     ("what", "error", "message"),
     [
-        (3, TypeError, "an object is a path, a YAML text, a mapping or a model, not 3"),
+        (
+            3,
+            TypeError,
+            "an object is a path, a YAML text, a mapping or a model: an object must be a mapping or a model, got 3",
+        ),
         ("a: b\n- c\n", ValueError, "the text: invalid YAML: while parsing"),
         ("- a\n- b\n", ValueError, "the text: a document is no object but list"),
         ("missing.yaml", FileNotFoundError, "missing.yaml"),
