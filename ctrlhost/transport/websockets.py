@@ -7,17 +7,15 @@ certificates of the connection.
 from __future__ import annotations
 
 import socket
-import ssl
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from websocket import WebSocket, WebSocketBadStatusException, WebSocketException, create_connection
 
-from ctrlhost.errors import ConfigError, TransportError
+from ctrlhost.errors import TransportError
 from ctrlhost.transport.interface import Response
 from ctrlhost.transport.responses import error_from_response
+from ctrlhost.transport.tls_context import tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +36,7 @@ def connect(
     ApiError if the server refuses it, TransportError if it does not answer, ConfigError for unusable certificates.
     """
     parts = urlsplit(connection.url)
-    options: dict[str, Any] = {"sslopt": {}}
-    if parts.scheme == "https":
-        name = connection.configuration.tls_server_name or None
-        options["sslopt"] = {"context": _tls(connection), "server_hostname": name}
+    tls = {"context": tls_context(connection), "server_hostname": connection.configuration.tls_server_name or None}
     try:
         return create_connection(
             f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{target}",
@@ -50,7 +45,7 @@ def connect(
             subprotocols=list(protocols),
             suppress_origin=True,
             redirect_limit=0,
-            **options,
+            sslopt=tls,
             **_way(connection, timeout, what),
         )
     except WebSocketBadStatusException as error:
@@ -80,28 +75,3 @@ def _way(connection: Connection, timeout: float, what: str) -> dict[str, Any]:
     # An empty list would be that of the environment.
     way = {"http_proxy_host": proxy.host, "http_proxy_port": proxy.port, "http_no_proxy": ["none.invalid"]}
     return {**way, "http_proxy_auth": proxy.user}
-
-
-def _tls(connection: Connection) -> ssl.SSLContext:
-    """Return the settings of TLS, with the trust of other requests."""
-    # Another error would be raised by the transport's other requests, too.
-    connection.tls()
-    ca, (cert, key) = connection.ca(), connection.certificate.read()
-    context = ssl.create_default_context(cadata=None if ca is None else ca.decode("ascii", "replace"))
-    # Certificates of clusters may be their own CA, or lack extensions that Python 3.13 asks for.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not connection.configuration.verify_ssl:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    elif connection.configuration.assert_hostname is False:
-        context.check_hostname = False
-    if cert is not None:
-        # Python reads certificates from files only. The folder is readable by this user alone.
-        with tempfile.TemporaryDirectory() as folder:
-            chain = Path(folder, "certificate.pem")
-            chain.write_bytes(cert + b"\n" + (key or b""))
-            try:
-                context.load_cert_chain(chain, password=b"")
-            except (OSError, ValueError) as error:
-                raise ConfigError(f"{connection.source}: its client certificate is unusable: {error}") from error
-    return context

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.errors import BadRequest, ConfigError, Forbidden, NotFound, NotLeading, ServerError, TransportError
 from ctrlhost.testing import Faults
 from ctrlhost.testing.faults import FaultyTransport
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import BINARY, ControlPlane, require_kube_apiserver
 from tests.support.waiting import eventually
 
 PORT = 8080
@@ -128,6 +131,24 @@ def test_the_official_client_connects_to_a_pod(client: Client, pod: str) -> None
     ports.socket(PORT).close()
     with pytest.raises(official.ApiException, match="none"):
         stream.stream(connect, "none", "default", command=["true"], **options)
+
+
+@pytest.mark.real
+@pytest.mark.behaviour("findings3/NB21")
+def test_kubectl_runs_a_command(sandbox: Sandbox, pod: str, tmp_path: Path) -> None:
+    require_kube_apiserver()
+    # kubectl keeps what it discovers.
+    environment = {**os.environ, "HOME": str(tmp_path)}
+
+    def run(*words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        command = [BINARY, "kubectl", f"--kubeconfig={sandbox.kubeconfig}", "exec", *words]
+        return subprocess.run(command, input=stdin, env=environment, capture_output=True, check=False, timeout=60)
+
+    assert run(pod, "--", "echo", "a").stdout == b"a\n"
+    assert run("-i", pod, "--", "cat", stdin=b"line").stdout == b"line"
+    failed = run(pod, "--", "false")
+    assert (failed.returncode, failed.stderr) == (1, b"command terminated with exit code 1\n")
+    assert b'exec: "missing": executable file not found' in run(pod, "--", "missing").stderr
 
 
 @pytest.mark.behaviour("findings3/NB21")

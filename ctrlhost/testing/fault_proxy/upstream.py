@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ctrlhost.testing.fault_proxy.http1 import LIMIT, Broken, Head, read_head, write_head
-from ctrlhost.testing.fault_proxy.tls import tls_context
+from ctrlhost.transport.tls_context import tls_context
 
 if TYPE_CHECKING:
     from ctrlhost.kubeconfig.connection import Connection

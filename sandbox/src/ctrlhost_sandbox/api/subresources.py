@@ -80,7 +80,7 @@ def _port_forward(context: ServerContext, request: Request, operation: Operation
     pod = _running(context, request, operation)
     ports = [number for text in operation.query.get("ports", ()) for number in text.split(",")]
     if not ports:
-        raise bad_request('query parameter "ports" is required')
+        raise bad_request('query parameter "ports" is required: the sandbox forwards no ports over SPDY')
     for port in ports:
         if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) <= _LAST_PORT:
             raise bad_request(f'unable to parse "{port}" as a port')
