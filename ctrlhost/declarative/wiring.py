@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> None:
     """Register what is declared, and call the functions for the set-up; `crds` are those of the plugin."""
-    for controller in _hosted(declaration, host, crds):
+    for controller in hosted_controllers(declaration, host, crds):
         Reconciler(controller).register()
     for function in declaration.setup:
         state = call_setup(function, host)
@@ -41,7 +41,9 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
         host.start_together()
 
 
-def _hosted(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> list[HostedController]:
+def hosted_controllers(
+    declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]
+) -> list[HostedController]:
     """Return the enabled controllers; each reads the kinds of those indexes that no controller declares."""
     hosted = [HostedController(declared, host, declaration, crds) for declared in declaration.controllers]
     controllers = [controller for controller in hosted if controller.options.get("enabled", True)]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost.testing.pytest_plugin import StartHost, StartProxy
     from ctrlhost.testing.record import Write
     from ctrlhost.testing.settle import NotSettled
+    from ctrlhost.testing.unit import RecordedEvent, UnitContext, context
 
 __all__ = [
     "Fault",
@@ -30,10 +31,13 @@ __all__ = [
     "ManualClock",
     "NotIdle",
     "NotSettled",
+    "RecordedEvent",
     "Run",
     "StartHost",
     "StartProxy",
+    "UnitContext",
     "Write",
+    "context",
     "converges",
 ]
 
@@ -46,10 +50,13 @@ _HOMES = {
     "ManualClock": "ctrlhost.testing.clock",
     "NotIdle": "ctrlhost.testing.host",
     "NotSettled": "ctrlhost.testing.settle",
+    "RecordedEvent": "ctrlhost.testing.unit",
     "Run": "ctrlhost.controller.history",
     "StartHost": "ctrlhost.testing.pytest_plugin",
     "StartProxy": "ctrlhost.testing.pytest_plugin",
+    "UnitContext": "ctrlhost.testing.unit",
     "Write": "ctrlhost.testing.record",
+    "context": "ctrlhost.testing.unit",
     "converges": "ctrlhost.testing.converges",
 }
 

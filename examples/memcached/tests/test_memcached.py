@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
-from memcached import Memcached, plugin
+from memcached import Memcached, Spec, plugin
 
-from ctrlhost.testing import HostUnderTest, StartHost
+from ctrlhost import ObjectMeta
+from ctrlhost.testing import HostUnderTest, StartHost, context
 
 DEPLOYMENT = "apps/v1/Deployment"
 
@@ -46,3 +47,12 @@ def test_the_status_follows_the_deployment(host: HostUnderTest) -> None:
 
 def test_every_right_is_used(host: HostUnderTest) -> None:
     assert host.unused_rights() == []
+
+
+@pytest.mark.behaviour("findings3/NA21")
+def test_one_run_without_a_host() -> None:
+    ctx = context(plugin, Memcached(metadata=ObjectMeta(name="cache"), spec=Spec(size=3)))
+    ctx.run()
+    assert ctx.client.get("apps/v1", "Deployment", "cache")["spec"]["replicas"] == 3
+    assert ctx.client.get("cache.example.com/v1alpha1", "Memcached", "cache")["status"]["readyReplicas"] == 0
+    assert [event.reason for event in ctx.recorded] == ["Created"]
