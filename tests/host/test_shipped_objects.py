@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -35,17 +36,17 @@ kind: ConfigMap
 metadata: {name: defaults, namespace: default}
 data: {size: "3"}
 ---
-apiVersion: host.test/v1
+apiVersion: shipped.test/v1
 kind: Widget
 metadata: {name: first, namespace: default}
 """
 POLICY = """\
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
-metadata: {name: widgets.host.test}
+metadata: {name: widgets.shipped.test}
 spec:
   matchConstraints:
-    resourceRules: [{apiGroups: [host.test], apiVersions: [v1], operations: [DELETE], resources: [widgets]}]
+    resourceRules: [{apiGroups: [shipped.test], apiVersions: [v1], operations: [DELETE], resources: [widgets]}]
   validations: [{expression: "oldObject.metadata.name != 'first'"}]
 """
 DECLARED = """
@@ -53,7 +54,7 @@ DECLARED = """
 
     plugin = ctrlhost.Plugin(crds="widgets.yaml", objects=["objects/*.yaml", "policy.yaml"])
 
-    @plugin.controller("host.test/v1/Widget")
+    @plugin.controller("shipped.test/v1/Widget")
     def widgets(ctx, widget):
         ctx.log.info("saw widget %s", widget.name)
 """
@@ -63,7 +64,8 @@ DECLARED = """
 def shop(distributions: Distributions) -> None:
     """Install a plugin that ships objects; the plugin `widgets` defines the kind of one of them."""
     namespace: dict[str, Any] = {}
-    exec(compile("\n".join(line[4:] for line in WIDGETS.splitlines()), "widgets", "exec"), namespace)
+    # A group of its own: the servers are those of other tests, too.
+    exec(dedent(WIDGETS.replace("host.test", "shipped.test")), namespace)
     (distributions.folder / "widgets.yaml").write_text(yaml.safe_dump(namespace["ctrlhost_crds"]()[0]))
     (distributions.folder / "objects").mkdir()
     (distributions.folder / "objects" / "all.yaml").write_text(OBJECTS)
@@ -86,10 +88,10 @@ def test_manifests_print_them(ctrlhost: Callable[..., Any]) -> None:
         ("PriorityClass", "shop-important"),
         ("ConfigMap", "defaults"),
         ("Widget", "first"),
-        ("ValidatingAdmissionPolicy", "widgets.host.test"),
+        ("ValidatingAdmissionPolicy", "widgets.shipped.test"),
     ]
     # What they need is before them, and the host, which they may restrict, after them.
-    assert names(documents)[1:6] == [("CustomResourceDefinition", "widgets.host.test"), *shipped]
+    assert names(documents)[1:6] == [("CustomResourceDefinition", "widgets.shipped.test"), *shipped]
     for document in documents[2:6]:
         assert document["metadata"]["annotations"]["ctrlhost.dev/plugin-version"] == "2.1"
         # Other installations may use them, so they do not go with one.
@@ -99,7 +101,7 @@ def test_manifests_print_them(ctrlhost: Callable[..., Any]) -> None:
     assert not set(shipped) & set(names(printed("--uninstall")))
     # `ctrlhost crds` has CRDs only.
     crds = ctrlhost("crds", "--plugins=shop").stdout
-    assert names(list(yaml.safe_load_all(crds))) == [("CustomResourceDefinition", "widgets.host.test")]
+    assert names(list(yaml.safe_load_all(crds))) == [("CustomResourceDefinition", "widgets.shipped.test")]
 
 
 @pytest.mark.parametrize("isolated", [(), ("--isolate=shop",)], ids=["in the host", "isolated"])
@@ -118,9 +120,9 @@ def test_a_host_that_installs_crds_applies_them(
     ):
         host.line(f"installed {text}")
     assert client.get(*CLASS)["value"] == 1000
-    policy = client.get("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "widgets.host.test")
+    policy = client.get("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "widgets.shipped.test")
     assert policy["metadata"]["annotations"]["ctrlhost.dev/plugin-version"] == "2.1"
-    client.delete("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "widgets.host.test")
+    client.delete("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "widgets.shipped.test")
     assert host.stop() == 0
 
     # Without the option, a host leaves them alone.
@@ -130,7 +132,7 @@ def test_a_host_that_installs_crds_applies_them(
     assert client.find(*CLASS) is None
     assert host.stop() == 0
     client.delete("v1", "ConfigMap", "defaults", "default")
-    client.delete("host.test/v1", "Widget", "first", "default")
+    client.delete("shipped.test/v1", "Widget", "first", "default")
 
 
 @pytest.fixture
