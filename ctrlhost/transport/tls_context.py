@@ -18,8 +18,10 @@ def tls_context(connection: Connection) -> ssl.SSLContext | None:
 
     ConfigError for unusable certificates.
     """
-    if connection.tls() is None:
+    if not connection.url.startswith("https:"):
         return None
+    # It names what is unusable better than OpenSSL does.
+    connection.tls()
     ca, (cert, key) = connection.ca(), connection.certificate.read()
     context = ssl.create_default_context(cadata=None if ca is None else ca.decode("ascii", "replace"))
     # A cluster's certificate may be its own CA, or lack key identifiers, on which Python 3.13 insists.
