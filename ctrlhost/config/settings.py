@@ -16,6 +16,7 @@ DEFAULT_LOG_LINES = 200.0
 SMALLEST_MEMORY_LIMIT = Size("16Mi")
 """A Python process takes more before it runs any plugin, so a smaller limit is a missing unit."""
 SMALLEST_MEMORY_BUDGET = Size("1Mi")
+_LARGEST_MEMORY_BUDGET = 2**63 - 1
 """A smaller budget holds a few hundred objects, so it is a missing unit."""
 MAX_OBJECT = Size("16Mi")
 SMALLEST_MAX_OBJECT, LARGEST_MAX_OBJECT = Size("64Ki"), Size("1Gi")
@@ -271,6 +272,8 @@ class InformerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """Reject sizes that leave no room for objects."""
         if self.memory_budget is not None and self.memory_budget < SMALLEST_MEMORY_BUDGET:
             raise ValueError(f"`memory_budget` must be at least {SMALLEST_MEMORY_BUDGET}, got {self.memory_budget}")
+        if self.memory_budget is not None and self.memory_budget > _LARGEST_MEMORY_BUDGET:
+            raise ValueError(f"`memory_budget` must be at most {_LARGEST_MEMORY_BUDGET}, got {self.memory_budget}")
         if not SMALLEST_MAX_OBJECT <= self.max_object <= LARGEST_MAX_OBJECT:
             sizes = f"between {SMALLEST_MAX_OBJECT} and {LARGEST_MAX_OBJECT}"
             raise ValueError(f"`max_object` must be {sizes}, got {self.max_object}")

@@ -252,7 +252,10 @@ class Controller:
                 raise RuntimeError(f"controller {self.name} is already started")
             if self.queue.shutting_down:
                 return
-            queue, services, options = self.queue, self._plugin.services, self.options
+            queue, services = self.queue, self._plugin.services
+            # They may have changed since the controller was made.
+            self.override(services.controller_overrides.get(self.name))
+            options = self.options
             self._counts = services.metrics.controller(self.name, options.workers)
             self._results = Results(self.name, queue, options.timeout, self.history, self._counts.successes)
             self._watchdog = Watchdog(

@@ -20,7 +20,7 @@ from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from ctrlhost.client import Client
     from ctrlhost.client.target import Write
@@ -42,7 +42,8 @@ class PluginServices:
     events: EventRecorder
     #: Set when the host begins to shut down.
     stopping: threading.Event
-    controller_overrides: Mapping[str, ControllerOverrides]
+    #: By `plugin/name`; a reload of the settings changes them.
+    controller_overrides: dict[str, ControllerOverrides]
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
     namespaces: tuple[str, ...] = ()

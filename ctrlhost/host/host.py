@@ -335,7 +335,7 @@ class Host:
             clock=self.clock,
             events=self.events,
             stopping=self.stopping,
-            controller_overrides=overrides,
+            controller_overrides=dict(overrides),
             metrics=reconciles,
             namespaces=self.settings.namespaces,
             supervision=self.configuration.supervision,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
@@ -26,7 +25,10 @@ log = logging.getLogger("ctrlhost.host")
 
 
 def reload(state: HostState, read: Callable[[], Configuration]) -> None:
-    """Read the settings again, and take over what needs no restart; an error is logged, and changes nothing."""
+    """Read the settings again, and take over what needs no restart; invalid ones are logged, and change nothing.
+
+    Never raises, since a reload must not end the host.
+    """
     try:
         changes = compare(state.configuration, new := read())
         _check(state, new)
@@ -35,7 +37,15 @@ def reload(state: HostState, read: Callable[[], Configuration]) -> None:
         hint = f" (hint: {error.hint})" if error.hint else ""
         log.error("settings not reloaded: %s%s", error.message, hint)
         return
-    apply(state, changes.effective)
+    except Exception:
+        log.exception("settings not reloaded: reading them failed")
+        return
+    try:
+        apply(state, changes.effective)
+    except Exception:
+        # Such as a process that has no room for more threads of workers.
+        log.exception("settings reloaded only in part, correct them or restart: %s", ", ".join(changes.taken_over))
+        return
     log.info("settings reloaded: %s", ", ".join(changes.taken_over) or "nothing that can be reloaded has changed")
     if changes.later:
         log.warning("settings that need a restart of the host: %s", ", ".join(changes.later))
@@ -73,7 +83,11 @@ def apply(state: HostState, configuration: Configuration) -> None:
 def _change_controllers(state: HostState, plugin: PluginRuntime, before: Configuration) -> None:
     old, new = before.controllers, state.configuration.controllers
     if plugin.services is not None:
-        plugin.services = replace(plugin.services, controller_overrides=new)
+        overrides = plugin.services.controller_overrides
+        overrides.update(new)
+        for name in overrides.keys() - new.keys():
+            overrides.pop(name, None)
+    # After that: a controller that is not among them reads the overrides when its workers start.
     running = {controller.name: controller for controller in plugin.controllers}
     for name in sorted({*old, *new}):
         was, now = old.get(name), new.get(name)

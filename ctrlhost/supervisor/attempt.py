@@ -216,7 +216,7 @@ class Attempt:
         if services is None:
             raise Ended
         context = PluginContext(self.owner.name, settings, services)
-        limits = [services.namespaces, *(override.namespaces for override in services.controller_overrides.values())]
+        limits = [services.namespaces, *(override.namespaces for override in [*services.controller_overrides.values()])]
         if any(limits):
             # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
             with contextlib.suppress(Failure):

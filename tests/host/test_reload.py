@@ -384,3 +384,66 @@ def test_sighup_reloads_in_a_terminal_and_stops_when_that_is_closed(distribution
         os.close(ours)
         host.line("SIGHUP: shutting down")
         assert host.wait() == 0
+
+
+@behaviour("findings3/NO14")
+@pytest.mark.parametrize("paused", [False, True])
+def test_controllers_of_a_set_up_that_runs_have_the_reloaded_settings(ctrlhost_host: Any, paused: bool) -> None:
+    begun, proceed, setups = threading.Event(), threading.Event(), []
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        setups.append(plugin)
+        if len(setups) == 2:
+            begun.set()
+            assert proceed.wait(LIMIT)
+        plugin.add_controller("c", lambda ctx, request: None, MAPS)
+
+    settings = {"workers": 2, "paused": not paused}
+    host = ctrlhost_host(plugin_of(setup), supervision={"restart_delay": "10ms"}, controllers={"demo/c": settings})
+    (runtime,) = host.host.plugins
+    runtime.entries.fail("broken")
+    assert begun.wait(LIMIT)
+    change(host, workers=5, paused=paused or None)
+    proceed.set()
+    eventually(lambda: runtime.state == "running", LIMIT)
+    assert controller(host).status().workers == 5
+    assert controller(host).paused is paused
+
+
+@behaviour("findings3/NO14")
+def test_values_out_of_range_do_not_end_the_host(
+    start_host: Callable[..., HostProcess], distributions: Any, tmp_path: Path
+) -> None:
+    distributions.add("demo", DEMO)
+    file = tmp_path / "ctrlhost.toml"
+    file.write_text("[informers]\nmemory_budget = '10Mi'\n")
+    host = start_host("--sandbox", f"--config={file}", plugins="demo")
+    host.line("plugin demo running")
+    file.write_text("[informers]\nmemory_budget = 99999999999999999999\n")
+    host.signal(signal.SIGHUP)
+    host.line("settings not reloaded: informers: `memory_budget` must be at most 9223372036854775807")
+    file.write_text(f"a = {'[' * 5000}")
+    host.signal(signal.SIGHUP)
+    host.line(f"settings not reloaded: {file}: invalid TOML: ")
+    file.write_text("[informers]\nmemory_budget = '20Mi'\n")
+    host.signal(signal.SIGHUP)
+    host.line("settings reloaded: informers.memory_budget", after=len(host.lines))
+    assert host.stop() == 0
+
+
+@behaviour("findings3/NO14")
+def test_a_change_that_fails_is_logged_and_the_host_goes_on(
+    ctrlhost_host: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = ctrlhost_host(plugin(lambda ctx, request: None))
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        change(host, workers=1_000)
+    assert "settings reloaded only in part" in caplog.text
+    assert "can't start new thread" in caplog.text
+    change(host, workers=3)
+    assert controller(host).status().workers == 3
