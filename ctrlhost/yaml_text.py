@@ -26,16 +26,23 @@ _INTEGER = re.compile(r"[-+]?(0[xX][\da-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 #: Characters of the longest integer; a longer one is a number with a fraction.
 _LONGEST = 70
+#: The deepest nesting, as that of kubectl's parser; beyond some ten thousands the C library overflows its stack.
+_DEEPEST = 10_000
+#: What may begin a nested value: anywhere, and several in one line.
+_OPENING, _NESTED_LINE = re.compile(r"[\[{]"), re.compile(r"(?:[-?:][ \t]+){1000}")
 _PREFIX = "tag:yaml.org,2002:"
 _TAGS = {bool: f"{_PREFIX}bool", int: f"{_PREFIX}int", float: f"{_PREFIX}float", type(None): f"{_PREFIX}null"}
 _TEXT, _MERGE, _BINARY = f"{_PREFIX}str", f"{_PREFIX}merge", f"{_PREFIX}binary"
 
 
 def load_document(text: str | bytes | IO[Any]) -> Any:
-    """Return the only document of a text; yaml.YAMLError, or ValueError for bytes that are no text."""
+    """Return the only document of a text; yaml.YAMLError, or ValueError for bytes that are no text and deep nesting."""
     import yaml
 
-    return yaml.load(text, Loader=_loader())  # noqa: S506 - it makes values of JSON only
+    try:
+        return yaml.load(_bounded(text), Loader=_loader())  # noqa: S506 - it makes values of JSON only
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 def load_documents(text: str | bytes | IO[Any]) -> list[Any]:
@@ -43,7 +50,7 @@ def load_documents(text: str | bytes | IO[Any]) -> list[Any]:
     import yaml
 
     try:
-        documents = list(yaml.load_all(text, Loader=_loader()))
+        documents = list(yaml.load_all(_bounded(text), Loader=_loader()))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
     return [document for document in documents if document is not None]
@@ -59,7 +66,10 @@ def load_objects(text: str | bytes | IO[Any]) -> list[dict[str, Any]]:
         documents = load_documents(text)
     except ValueError as error:
         raise ValueError(f"invalid YAML: {error}") from error
-    return [obj for document in documents for obj in _objects_of(document, {})]
+    try:
+        return [obj for document in documents for obj in _objects_of(document, {})]
+    except RecursionError:
+        raise ValueError("a list contains itself") from None
 
 
 def _objects_of(document: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
@@ -77,6 +87,27 @@ def dump_document(document: Any, *, sort_keys: bool = False) -> str:
     import yaml
 
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=sort_keys, width=120, allow_unicode=True))
+
+
+def _bounded(text: str | bytes | IO[Any]) -> str | bytes:
+    """Return the text; ValueError if it is nested deeper than the parser can read it."""
+    import yaml
+
+    content: str | bytes = text if isinstance(text, str | bytes) else text.read()
+    plain = content if isinstance(content, str) else content.decode("latin-1")
+    if len(_OPENING.findall(plain)) <= _DEEPEST and not _NESTED_LINE.search(plain):
+        return content
+    # The events take no stack.
+    depth = 0
+    for event in yaml.parse(content, Loader=_c_or_python("SafeLoader")):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                start: Any = event.start_mark
+                raise ValueError(f"line {start.line + 1}: it is nested deeper than {_DEEPEST} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return content
 
 
 def _meaning(text: str) -> str | bool | float | None:

@@ -21,6 +21,24 @@ def test_what_is_not_yaml_is_a_value_error_in_one_line(text):
         load_documents(text)
 
 
+@pytest.mark.behaviour("findings3/NB4")
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", "- ? "])
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_deep_nesting_is_an_error_and_no_end_of_the_process(opening, as_bytes):
+    text = opening * 100_000
+    content = text.encode() if as_bytes else text
+    for load in (load_document, load_documents, load_objects):
+        with pytest.raises(ValueError, match=r"line 1: it is nested deeper than 10000 levels\Z"):
+            load(content)
+    assert load_document("[" * 5_000 + "]" * 5_000)
+    assert len(load_document("[" + "{}," * 20_000 + "]")) == 20_000
+
+
+def test_a_list_that_contains_itself_is_an_error():
+    with pytest.raises(ValueError, match=r"\Aa list contains itself\Z"):
+        load_objects("&a {kind: List, items: [*a]}")
+
+
 def test_tags_of_python_make_no_objects():
     assert load_document("!!python/object/apply:os.getcwd []") == []
 
