@@ -84,7 +84,12 @@ class Workers:
                 return
             self._forget_ended()
             free = [worker for worker in self._threads if not worker.retired]
-            for _ in range(workers - len(free)):
+            missing = workers - len(free)
+            for worker in [worker for worker in self._threads if worker.retired]:
+                # Those that wait for a key, or each change would leave them behind.
+                if missing > 0 and worker.resume():
+                    missing -= 1
+            for _ in range(missing):
                 self._start_one()
             for worker in free[workers:]:
                 worker.retire()

@@ -117,6 +117,8 @@ class Worker:
         self._scope = scope
         #: Whether it begins no further run.
         self.retired = False
+        self._ending = threading.Lock()
+        self._ended = False
 
     def run(self) -> None:
         """Reconcile keys until the queue is shut down and empty."""
@@ -128,7 +130,7 @@ class Worker:
             pause.wait()
             if gate is not None:
                 gate.wait()
-            if self.retired:
+            if self.retired and self._end():
                 return
             try:
                 batch = queue.get_batch_with_priority(size)
@@ -152,6 +154,19 @@ class Worker:
         done: list[Request] = []
         self._requeue(done)
         self._scope.queue.done_many(done)
+
+    def resume(self) -> bool:
+        """End `retire` of a worker that has no run; return whether that was not too late."""
+        with self._ending:
+            if self._ended or self.context.started is not None:
+                return False
+            self.retired = False
+            return True
+
+    def _end(self) -> bool:
+        with self._ending:
+            self._ended = self.retired
+            return self._ended
 
     def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
         """Run the keys, and append those that this worker began or requeued to `done`."""

@@ -447,3 +447,19 @@ def test_a_change_that_fails_is_logged_and_the_host_goes_on(
     assert "can't start new thread" in caplog.text
     change(host, workers=3)
     assert controller(host).status().workers == 3
+
+
+@behaviour("findings3/NO14")
+def test_workers_that_wait_for_a_key_are_kept_for_the_next_change(ctrlhost_host: Any) -> None:
+    held = Held()
+    host = ctrlhost_host(plugin(held.plain))
+    for _ in range(5):
+        change(host, workers=1)
+        change(host, workers=4)
+    assert sum(thread.name.startswith("demo/c worker") for thread in threading.enumerate()) == 4
+    for number in range(6):
+        host.client.create(config_map(f"a-{number}", labels=MINE))
+    eventually(lambda: controller(host).status().active == 4 and len(controller(host).queue) == 2, LIMIT)
+    held.release()
+    host.run_until_idle()
+    assert controller(host).status().runs == 6
