@@ -145,9 +145,19 @@ evil: venv ## Each misbehaviour of a plugin beside a good one, on the sandbox; i
 
 nightly: venv real-tools $(CONFORMANCE) ## What takes long: run it once before an issue is resolved
 	$(MAKE) test-rust PROFILE=dev # with debug assertions and checks of overflow, which `quick` leaves out
-	$(MAKE) loom slow soak conformance test-free-threaded
+	$(MAKE) loom slow soak conformance test-pythons test-free-threaded
 	$(PYTEST) --quiet tests/evil/every_misbehaviour.py -m real $(SPREAD)
 	$(MAKE) fuzz bench bench-scale
+
+# The versions beside the one of `.venv`, where they are installed: in the PATH, by pyenv or by uv.
+PYTHONS ?= 3.12 3.13 3.14
+.PHONY: test-pythons $(PYTHONS:%=test-python-%)
+test-pythons: $(PYTHONS:%=test-python-%) ## The unit, host and sandbox tests on each Python that is installed
+
+installed = $(shell tests/python/find $(1))
+$(PYTHONS:%=test-python-%): test-python-%:
+	$(if $(call installed,$*),$(MAKE) VENV=.venv-$* PYTHON=$(call installed,$*) .venv-$*/.plugins,@echo "Python $* is not installed; nothing was tested on it")
+	$(if $(call installed,$*),.venv-$*/bin/python -m pytest --quiet tests/unit tests/host sandbox -m "not real and not slow" $(SPREAD))
 
 # A free-threaded interpreter; `make test-free-threaded FREE_THREADED=…` uses another one.
 FREE_THREADED ?= $(shell command -v python3.14t python3.13t | head -n 1)
@@ -253,4 +263,4 @@ release-check: image-check ## Build what a release publishes into dist/release, 
 	$(RELEASE)/bin/python release/check.py --tree dist/source --dist dist/release
 
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .cache dist target tests/go/bin tests/java/target tests/rust/target
+	rm -rf $(VENV) .venv-* .cache dist target tests/go/bin tests/java/target tests/rust/target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tomllib
@@ -121,6 +122,37 @@ def test_on_a_free_threaded_interpreter_the_whole_suite_runs_without_the_lock() 
     assert "test-free-threaded" in (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nnightly:")[2]
     module = (ROOT / "rust/python/src/lib.rs").read_text(encoding="utf-8")
     assert "#[pymodule(gil_used = false)]" in module
+
+
+@pytest.mark.behaviour("findings3/NC22")
+def test_each_python_that_is_installed_runs_unit_host_and_sandbox_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each nightly run does it, for the versions after the oldest one, which `.venv` has.
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "test-pythons" in makefile.partition("\nnightly:")[2].partition("\n\n")[0]
+    assert re.findall(r"^PYTHONS .*", makefile, re.MULTILINE) == ["PYTHONS ?= 3.12 3.13 3.14"]
+    program = tmp_path / "python3.98"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    lines = commands("test-pythons", "PYTHONS=3.98 3.99", "WORKERS=2").splitlines()
+    (run,) = [line for line in lines if "-m pytest" in line]
+    assert (
+        run == '.venv-3.98/bin/python -m pytest --quiet tests/unit tests/host sandbox -m "not real and not slow" -n 2'
+    )
+    (build,) = [line for line in lines if line.startswith("make ")]
+    assert build == f"make VENV=.venv-3.98 PYTHON={program} .venv-3.98/.plugins"
+    assert 'echo "Python 3.99 is not installed; nothing was tested on it"' in lines
+
+
+@pytest.mark.behaviour("findings3/NC22")
+def test_the_classifiers_name_the_versions_on_which_the_tests_pass() -> None:
+    for project in (ROOT / "pyproject.toml", ROOT / "sandbox" / "pyproject.toml"):
+        metadata = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        versions = re.findall(r"Programming Language :: Python :: (3\.\d+)", "\n".join(metadata["classifiers"]))
+        assert versions == ["3.11", "3.13"]
+        assert metadata["requires-python"] == f">={versions[0]}"
 
 
 @pytest.mark.behaviour("scale/SC135")

@@ -47,6 +47,7 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> No
                 pass
 
 
+@pytest.mark.behaviour("findings3/NC22")
 @pytest.mark.behaviour("findings3/NB7")
 def test_a_certificate_without_key_identifiers_is_trusted(tmp_path: Path) -> None:
     file = self_signed(tmp_path, ec.generate_private_key(ec.SECP256R1()))
