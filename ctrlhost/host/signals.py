@@ -117,8 +117,9 @@ class StopSignals:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
-            self.reload = True
-            threading.Thread(target=self._wake, daemon=True).start()
+            if not self.reload:
+                self.reload = True
+                threading.Thread(target=self._wake, daemon=True).start()
             return
         since, self._received_at = time.monotonic() - self._received_at, time.monotonic()
         if self._stopping.is_set():
