@@ -68,7 +68,8 @@ class Backoff:
         """Return the seconds after so many failures in a row, without the jitter; the last run took `run_seconds`."""
         first = self.first or (SLOW_FIRST if run_seconds > SLOW else FIRST)
         try:
-            return min(first * self.factor ** (failures - 1), self.max)
+            # An integer would grow without a bound.
+            return min(first * float(self.factor) ** (failures - 1), self.max)
         except OverflowError:
             return self.max
 

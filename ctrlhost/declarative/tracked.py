@@ -73,6 +73,6 @@ def marked(desired: Desired, mark: str, owner: Object) -> Desired:
 
 
 def owner_of(obj: Object, mark: str) -> Request | None:
-    """Return the owner that the annotation names."""
+    """Return the owner that the annotation names; None for what is no name, since anybody can write it."""
     namespace, _, name = obj.annotations.get(mark, "").partition("/")
-    return Request(name, namespace) if name else None
+    return Request(name, namespace) if name and "/" not in name and f"{namespace}{name}".isprintable() else None

@@ -140,3 +140,9 @@ def test_the_first_delay_is_longer_after_a_run_that_took_long_unless_the_author_
         (item,) = controller.queue.snapshot().delayed
         assert item.due_in == pytest.approx(delay)
         manual_clock.advance(item.due_in)
+
+
+@pytest.mark.behaviour("findings3/NA4")
+@pytest.mark.parametrize("factor", [2, 10**300, 10**400])
+def test_an_integer_factor_costs_no_more_after_many_failures(factor):
+    assert ctrlhost.Backoff(first="1s", factor=factor, max="5m").delay(10**7) == 300
