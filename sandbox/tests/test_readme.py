@@ -20,8 +20,9 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: The text below each heading; the first part has none.
 SECTIONS = dict(re.findall(r"^#+ (\w+).*?\n(.*?)(?=^#+ |\Z)", README, re.MULTILINE | re.DOTALL))
 PROGRAMS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-ENVIRONMENT = {**os.environ, "PATH": PROGRAMS, "PYTEST_ADDOPTS": ""}
-#: Seconds to compile all of client-go.
+#: The flags of `tests/go/build`, so that what it has compiled is not compiled again.
+ENVIRONMENT = {**os.environ, "PATH": PROGRAMS, "PYTEST_ADDOPTS": "", "GOFLAGS": "-mod=readonly -trimpath"}
+#: Seconds to compile all of client-go, or to download what Maven needs.
 LIMIT = 600
 
 #: The operator of the Python example.
@@ -146,6 +147,7 @@ def test_a_server_without_pytest(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.timeout(LIMIT)
 def test_go_suites_with_an_existing_cluster_and_with_envtest(tmp_path: Path, terminal: Terminal) -> None:
     if shutil.which("go") is None:
         pytest.skip("this machine has no Go")
@@ -157,13 +159,14 @@ def test_go_suites_with_an_existing_cluster_and_with_envtest(tmp_path: Path, ter
         folder.mkdir()
         (folder / "readme_test.go").write_text(source)
     # Compiles the clients, where nothing has done so before.
-    subprocess.run(["go", "test", "-run", "^$", "./..."], cwd=tmp_path, check=True, timeout=LIMIT)
+    subprocess.run(["go", "test", "-run", "^$", "./..."], cwd=tmp_path, check=True, timeout=LIMIT, env=ENVIRONMENT)
     for step, folder in zip(steps_of(SECTIONS["Go"]), (existing, own), strict=True):
         printed = run_commands(terminal, step.commands, folder)
         assert re.search(r"^ok\s+ctrlhost.dev/tests/", printed, re.MULTILINE), printed
 
 
 @pytest.mark.real
+@pytest.mark.timeout(LIMIT)
 def test_a_java_suite(tmp_path: Path, terminal: Terminal) -> None:
     if not all(map(shutil.which, ("mvn", "javac"))):
         pytest.skip("this machine has no Maven and JDK")
