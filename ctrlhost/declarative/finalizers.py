@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.client import Client
 from ctrlhost.errors import InvalidObject, NotFound, UnknownKind
 from ctrlhost.own_writes.client import ended
+from ctrlhost.request import Request
 from ctrlhost.transport.steps import steps_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.declarative.declaration import Declaration, DeclaredController, DeclaredFunction
-    from ctrlhost.request import Request
     from ctrlhost.transport.steps import Steps
 
 #: The API's rule: a DNS name of at most 253 characters, a slash, and a name of at most 63.
@@ -132,12 +132,18 @@ class ObjectFinalizers:
         """Keep the finalizers in the order of their declaration; remember so many objects, the latest ones."""
         self._finalizers = tuple(finalizers)
         #: The names of the finalizers.
-        self.names = frozenset(finalizer.name for finalizer in self._finalizers)
+        self.in_order = tuple(finalizer.name for finalizer in self._finalizers)
+        self.names = frozenset(self.in_order)
         self._most = objects
         self._lock = threading.Lock()
         #: By key: the uid of an object that is being deleted, and the finalizers whose functions have succeeded. The
         #: author's predicates may hide the end of an object.
         self._finished: OrderedDict[Request, tuple[str, set[str]]] = OrderedDict()
+
+    @property
+    def are_several(self) -> bool:
+        """Whether the removal of one may make another one due."""
+        return len(self._finalizers) > 1
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -146,11 +152,18 @@ class ObjectFinalizers:
     def is_due(self, old: Object | None, new: Object | None) -> bool:
         """Return whether a change shows first that an object is being deleted, or is no longer selected: a predicate.
 
-        An object with a finalizer of the controller leaves the cache only when it is no longer selected.
+        An object with a finalizer of the controller leaves the cache only when it is no longer selected. If somebody
+        else takes one finalizer of several off, the next one is due.
         """
         if new is None:
             return old is not None and not self.names.isdisjoint(old.finalizers)
-        return new.deletion_timestamp is not None and (old is None or old.deletion_timestamp is None)
+        if new.deletion_timestamp is None:
+            return False
+        if old is None or old.deletion_timestamp is None:
+            return True
+        left = self.names.intersection(new.finalizers)
+        removed = self.names.intersection(old.finalizers) - left
+        return bool(left and removed - self._finished_of(Request(new.name, new.namespace), new.uid))
 
     def gone(self, key: Request) -> None:
         """Forget an object that no longer exists."""
@@ -191,6 +204,7 @@ class ObjectFinalizers:
                 due = own
                 break
             left.remove(own.name)
+            self.succeeded(key, obj.uid, own)
         if len(left) == len(obj.finalizers):
             return obj, due
         now = yield from write_finalizers(client, obj, left)

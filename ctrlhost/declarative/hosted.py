@@ -126,7 +126,9 @@ class HostedController:
         if predicates is None:
             # The host's own changes of the finalizers wake nobody.
             own = tuple(sorted(self.finalizers.names))
-            predicates = (replace(desired_state_changed, finalizers=own),)
+            changed = replace(desired_state_changed, finalizers=own)
+            # Without a Python function, the core decides alone.
+            predicates = (or_(changed, self.finalizers.is_due) if self.finalizers.are_several else changed,)
         elif predicates and self.finalizers:
             # The author's own may drop that the object is being deleted, or leaves: it would stay forever.
             predicates = (or_(and_(*predicates), self.finalizers.is_due),)

@@ -210,9 +210,10 @@ class Run:
         if obj.deletion_timestamp is not None:
             # Events that differ in nothing but their text are one.
             action = "Finalize"
-            held = [name for name in obj.finalizers if name in self.hosted.finalizers.names]
-            command = f"ctrlhost finalizers {obj.api_version}/{obj.kind} --release"
-            problem += "".join(f"; `{command} {name}` lets it go" for name in held)
+            held = next((name for name in self.hosted.finalizers.in_order if name in obj.finalizers), "")
+            where = f" --namespace {obj.namespace}" if obj.namespace else ""
+            command = f"ctrlhost finalizers {obj.api_version}/{obj.kind}{where} --deleted --release {held}"
+            problem += f"; `{command}` lets it go" if held else ""
         self.context.events.warning(obj, _DOES_NOT_FIT, problem, action=action)
 
     def _fits(self) -> None:

@@ -28,8 +28,10 @@ def held_deletions(plugin: PluginRuntime) -> Iterator[str]:
             obj = controller.primary.lister.get(key.name, key.namespace)
             if obj is None or obj.deletion_timestamp is None:
                 continue
-            if present := [name for name in obj.finalizers if name in names]:
+            # Their functions are called in this order.
+            first = next((name for name in names if name in obj.finalizers), None)
+            if first is not None:
                 yield (
-                    f"the deletion of {controller.primary.kind} {obj.key} waits for {', '.join(present)}, "
+                    f"the deletion of {controller.primary.kind} {obj.key} waits for {first}, "
                     f"which failed for good: {failure.error}"
                 )

@@ -184,6 +184,37 @@ def test_a_deletion_that_nobody_works_on_is_named(ctrlhost_host: Any) -> None:
     assert "degraded" not in line.detail
 
 
+@pytest.mark.behaviour("findings3/NA1")
+@pytest.mark.parametrize("own_predicates", [False, True])
+def test_a_finalizer_that_somebody_takes_off_makes_the_next_one_due(ctrlhost_host: Any, own_predicates: bool) -> None:
+    plugin, calls = ctrlhost.Plugin(), []
+    options = {"predicates": [lambda old, new: False]} if own_predicates else {}
+
+    @plugin.controller("v1/ConfigMap", **options)
+    def reconcile(ctx: Context, obj: Any) -> None: ...
+
+    @plugin.finalizer("example.com/first", of=reconcile)
+    def give_up(ctx: Context, obj: Any) -> None:
+        raise ctrlhost.TerminalError("no such account")
+
+    @plugin.finalizer("example.com/second", of=reconcile)
+    def clean_up(ctx: Context, obj: Any) -> None:
+        calls.append(obj.name)
+
+    host = ctrlhost_host(plugin)
+    both = ["example.com/first", "example.com/second"]
+    obj = config_map("a")
+    obj["metadata"]["finalizers"] = both
+    host.client.create(obj)
+    host.client.delete("v1", "ConfigMap", "a", "default")
+    host.run_until_idle()
+    assert calls == []
+    host.client.patch("v1", "ConfigMap", "a", "default", {"metadata": {"finalizers": both[1:]}})
+    host.settle()
+    assert calls == ["a"]
+    assert host.find("v1/ConfigMap", "a") is None
+
+
 @pytest.mark.behaviour("authoring/AF3")
 def test_a_function_that_raises_twice_is_called_three_times(ctrlhost_host: Any, manual_clock: ManualClock) -> None:
     recorded = Recorded(CLEANUP)

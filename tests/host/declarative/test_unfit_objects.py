@@ -116,7 +116,7 @@ def test_a_finalizer_that_takes_structs_is_not_called_and_the_way_out_is_named(u
     host.run_until_idle()
     assert calls == []
     notes = [event["note"] for event in host.events() if event["reason"] == "InvalidObject"]
-    command = f"ctrlhost finalizers {WIDGET} --release {FINALIZER}"
+    command = f"ctrlhost finalizers {WIDGET} --namespace default --deleted --release {FINALIZER}"
     assert f"spec.zone: required, but missing; `{command}` lets it go" in notes
     condition = ready(host)
     assert (condition.status, condition.reason) == ("False", "InvalidObject")
