@@ -48,7 +48,7 @@ def differences(file: str, text: str, expected: Sequence[Mapping[str, Any]]) -> 
         f"{_name(crd)}: objects that were stored without {path} become invalid; give it a default, or None"
         for crd in expected
         if _name(crd) in known
-        for path in sorted(newly_required(known[_name(crd)], crd))
+        for path in sorted({*newly_required(known[_name(crd)], crd)})
     ]
     return "".join(unified_diff(_lines(documents), _lines(expected), file, "plugins")), warnings
 

@@ -15,7 +15,7 @@ from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest
 from ctrlhost.declarative.rivals import Rivals
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.declarative.tracked import Tracked, marked, owner_of
-from ctrlhost.errors import Invalid, NotOwned, ServerError
+from ctrlhost.errors import BadRequest, Forbidden, Invalid, NotFound, NotOwned, ServerError
 from ctrlhost.models.typed_objects import mapping_of
 from ctrlhost.transport.steps import steps_of
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     Adopt: TypeAlias = bool | Callable[[Object], bool]
 
 _OWNERS = "metadata.ownerReferences"
+#: How a server refuses an object: a field, a right or a quota, a namespace or kind that does not exist.
+_REFUSALS = (Invalid, BadRequest, Forbidden, NotFound)
 #: How a server refuses, with status 500, an object that has a field which the kind lacks, or a value of another type.
 _UNTYPED = "failed to create typed patch object"
 #: What to do where the garbage collector takes no owner reference.
@@ -235,8 +237,8 @@ class Ensure:
     def _send(self, context: Context[Any, Any], child: Child, content: dict[str, Any]) -> Steps[dict[str, Any]]:
         try:
             return (yield from steps_of(Client.apply)(context.client, content, force=True))
-        except (Invalid, ServerError) as error:
-            if isinstance(error, Invalid) or _UNTYPED in error.message:
+        except (*_REFUSALS, ServerError) as error:
+            if isinstance(error, _REFUSALS) or _UNTYPED in error.message:
                 yield from self._refused(context, child, error)
             raise
 

@@ -89,9 +89,11 @@ def _takes_objects(declared: DeclaredFunction) -> bool:
 
     function = inspect.unwrap(declared.function)
     try:
-        hints = typing.get_type_hints(function)
-        annotation = hints[list(inspect.signature(function).parameters)[1]]
-    except Exception:  # noqa: BLE001 - an annotation may raise anything, and one is not needed
+        annotation = list(inspect.signature(function).parameters.values())[1].annotation
+        if isinstance(annotation, str):
+            # This one alone: the others may have been imported for type checkers only.
+            annotation = eval(annotation, getattr(function, "__globals__", {}))  # noqa: S307 - the author's own text
+    except Exception:  # noqa: BLE001 - an annotation may raise anything, and none is needed
         return False
     return annotation is Object or Object in typing.get_args(annotation)
 

@@ -25,8 +25,20 @@ _SELECTABLE = 8
 
 #: The endings whose plural is no mere `s`, the longer ones first.
 _ENDINGS = (
+    ("information", "information"),
+    ("equipment", "equipment"),
+    ("appendix", "appendices"),
+    ("criteria", "criteria"),
+    ("matrix", "matrices"),
+    ("medium", "media"),
     ("person", "people"),
+    ("vertex", "vertices"),
+    ("vortex", "vortices"),
     ("child", "children"),
+    ("datum", "data"),
+    ("index", "indices"),
+    ("data", "data"),
+    ("quiz", "quizzes"),
     ("sis", "ses"),
     ("ife", "ives"),
     ("us", "uses"),
@@ -41,24 +53,8 @@ _ENDINGS = (
     ("o", "oes"),
     ("x", "xes"),
 )
-_IRREGULAR = {
-    "alias": "aliases",
-    "appendix": "appendices",
-    "axis": "axes",
-    "criteria": "criteria",
-    "data": "data",
-    "datum": "data",
-    # Openshift's; kubebuilder gives `dnsdnses`.
-    "dns": "dnses",
-    "equipment": "equipment",
-    "index": "indices",
-    "information": "information",
-    "matrix": "matrices",
-    "medium": "media",
-    "quiz": "quizzes",
-    "vertex": "vertices",
-    "vortex": "vortices",
-}
+#: Whole words. `dnses` is Openshift's; kubebuilder gives `dnsdnses`.
+_IRREGULAR = {"alias": "aliases", "axis": "axes", "dns": "dnses"}
 
 
 @dataclass(frozen=True, slots=True)

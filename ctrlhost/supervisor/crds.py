@@ -57,7 +57,7 @@ class Installation:
                 hint = "" if self.force else "; `--install-crds=force` replaces newer ones and fields, never versions"
                 log.warning("CRD %s stays as it is: %s%s", name, why, hint)
                 return
-            if fields := sorted(newly_required(live, crd)):
+            if fields := sorted({*newly_required(live, crd)}):
                 log.warning(
                     "CRD %s: objects that were stored without %s become invalid; give it a default, or None",
                     name,

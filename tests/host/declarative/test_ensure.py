@@ -796,6 +796,17 @@ def test_a_cancelled_ensure_writes_nothing_after_its_look(ctrlhost_host) -> None
     assert requests.new() == ["get configmaps child"]
 
 
+def test_a_namespace_that_does_not_exist_is_told_by_an_event(ctrlhost_host: Any) -> None:
+    wanted = Wanted()
+    wanted.wanted[0]["metadata"]["namespace"] = "nowhere"
+    host = ctrlhost_host(operator(lambda ctx, obj: ctx.ensure(wanted.wanted[0], owner=None) and None))
+    host.client.create(mine())
+    host.run_until_idle()
+    (event,) = (event for event in host.events() if event["reason"] == "ApplyFailed")
+    assert event["regarding"]["name"] == "cache"
+    assert 'namespaces "nowhere" not found' in event["note"]
+
+
 @pytest.mark.behaviour("findings3/NC17")
 def test_an_own_object_that_the_server_refuses_for_its_owners_is_invalid_and_not_owned_by_another(
     ctrlhost_host: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -11,6 +11,9 @@ from ctrlhost_sandbox import Sandbox
 
 import ctrlhost
 from ctrlhost.testing import HostUnderTest
+
+if TYPE_CHECKING:
+    OnlyForTypeCheckers = ctrlhost.Context[Any, Any]
 
 FINALIZER = "example.com/cleanup"
 WIDGET = "unfit.example.com/v1/Widget"
@@ -45,7 +48,7 @@ def with_model(model: Any, calls: list[Any], *, takes_objects: bool = False) -> 
     if takes_objects:
 
         @plugin.finalizer(FINALIZER, of=reconcile)
-        def cleanup_any(ctx: ctrlhost.Context[Any, Any], widget: NewWidget | ctrlhost.Object) -> None:
+        def cleanup_any(ctx: OnlyForTypeCheckers, widget: NewWidget | ctrlhost.Object) -> None:
             calls.append(widget)
     else:
 

@@ -127,6 +127,10 @@ def test_a_subclass_is_another_kind() -> None:
         ("Regex", "regexes"),
         ("Shelf", "shelves"),
         ("Datum", "data"),
+        ("PopQuiz", "popquizzes"),
+        ("MyIndex", "myindices"),
+        ("BigData", "bigdata"),
+        ("LinuxDNS", "linuxdns"),
         ("Endpoints", "endpoints"),
         # There it is `dnsdnses`.
         ("DNS", "dnses"),
