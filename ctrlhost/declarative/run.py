@@ -145,7 +145,8 @@ class Run:
                 self._patches.status(error.object).condition(_READY, False, _DOES_NOT_FIT, error.problem)
                 yield from self._patches.failed(error)
             kind = InvalidStatus if in_status else TerminalError
-            raise kind(error.message, hint="it is reconciled again when it changes") from None
+            hint = "; ".join(filter(None, ("it is reconciled again when it changes", self._way_out(error.object))))
+            raise kind(error.message, hint=hint) from None
         self._fits()
         return True
 
@@ -210,11 +211,17 @@ class Run:
         if obj.deletion_timestamp is not None:
             # Events that differ in nothing but their text are one.
             action = "Finalize"
-            held = next((name for name in self.hosted.finalizers.in_order if name in obj.finalizers), "")
-            where = f" --namespace {obj.namespace}" if obj.namespace else ""
-            command = f"ctrlhost finalizers {obj.api_version}/{obj.kind}{where} --deleted --release {held}"
-            problem += f"; `{command}` lets it go" if held else ""
+            problem = "; ".join(filter(None, (problem, self._way_out(obj))))
         self.context.events.warning(obj, _DOES_NOT_FIT, problem, action=action)
+
+    def _way_out(self, obj: Object) -> str:
+        """Return the command that lets an object go whose finalizer cannot be called; empty for any other object."""
+        held = next((name for name in self.hosted.finalizers.in_order if name in obj.finalizers), "")
+        if obj.deletion_timestamp is None or not held:
+            return ""
+        where = f" --namespace {obj.namespace}" if obj.namespace else ""
+        command = f"ctrlhost finalizers {obj.api_version}/{obj.kind}{where} --deleted --release {held}"
+        return f"`{command}` lets it go"
 
     def _fits(self) -> None:
         """Take the condition off an object that fits its model again; its author sets it anew."""

@@ -123,5 +123,7 @@ def test_a_finalizer_that_takes_structs_is_not_called_and_the_way_out_is_named(u
     assert f"spec.zone: required, but missing; `{command}` lets it go" in notes
     condition = ready(host)
     assert (condition.status, condition.reason) == ("False", "InvalidObject")
+    (controller,) = host.controllers.values()
+    assert command in controller.status().last_error
     with pytest.raises(ctrlhost.testing.NotSettled, match="the deletion of Widget default/a waits for"):
         host.settle()
