@@ -100,6 +100,15 @@ def test_a_server_that_hangs_is_noticed_and_the_host_goes_on_where_it_was(
     assert "is reachable again after " in lines[1][1]
 
 
+SERVER = """
+import signal
+import sys
+from ctrlhost_sandbox import Sandbox
+with Sandbox(address=sys.argv[1], port=6443, kubeconfig=sys.argv[2], expose=True):
+    signal.pause()
+"""
+
+
 def count_requests(audit: Path, path: str) -> int:
     """Return how often the server was asked for a path."""
     return sum(json.loads(line)["requestURI"] == path for line in audit.read_text().splitlines())
@@ -135,17 +144,12 @@ def test_a_dead_network_is_noticed_although_nothing_resets_the_connections(tmp_p
     distributions.add("watcher", PLUGIN)
     environment, kubeconfig = distributions.environment(), tmp_path / "kubeconfig"
     with TwoNetworks() as networks, ExitStack() as running:
-        serve = ["sandbox", "--addr=127.0.0.1:6443", f"--kubeconfig={kubeconfig}"]
-        for process in (
-            subprocess.Popen([*networks.there, sys.executable, "-m", "ctrlhost", *serve], env=environment),
-            networks.relay(6443),
-        ):
-            running.enter_context(process)
-            running.callback(process.terminate)
+        # The command serves loopback addresses only.
+        serve = [sys.executable, "-c", SERVER, THERE, str(kubeconfig)]
+        process = subprocess.Popen([*networks.there, *serve], env=environment)
+        running.enter_context(process)
+        running.callback(process.terminate)
         eventually(kubeconfig.exists)
-        # The certificate is for loopback.
-        server = f"server: https://{THERE}:6443\n    tls-server-name: localhost"
-        kubeconfig.write_text(kubeconfig.read_text().replace("server: https://127.0.0.1:6443", server))
         host = running.enter_context(
             HostProcess(
                 f"--kubeconfig={kubeconfig}", "--plugins=watcher", environment=environment, prefix=networks.here

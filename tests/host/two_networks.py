@@ -22,27 +22,6 @@ try:
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
 """
-#: Passes connections on from the address that the other network reaches to a port of loopback.
-_RELAY = """
-import asyncio, sys
-
-async def pump(reader, writer):
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
-
-async def accept(reader, writer):
-    inner = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
-    await asyncio.gather(pump(reader, inner[1]), pump(inner[0], writer), return_exceptions=True)
-
-async def main():
-    server = await asyncio.start_server(accept, sys.argv[1], 6443)
-    print("ready", flush=True)
-    await server.serve_forever()
-
-asyncio.run(main())
-"""
 
 
 class TwoNetworks:
@@ -85,14 +64,6 @@ class TwoNetworks:
     @staticmethod
     def _ip(network: list[str], *arguments: str) -> None:
         subprocess.run([*network, "ip", *arguments], check=True, timeout=30)
-
-    def relay(self, port: int) -> subprocess.Popen[str]:
-        """Serve a port of loopback `there` at `THERE`, port 6443; return the process, which has begun to."""
-        command = [*self.there, sys.executable, "-c", _RELAY, THERE, str(port)]
-        relay = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert relay.stdout is not None
-        assert relay.stdout.readline() == "ready\n"
-        return relay
 
     def cut(self) -> None:
         """Drop everything that the other side sends."""
