@@ -34,6 +34,7 @@ NAMESPACE = "ctrlhost-system"
 #: Why blocks with such a mark are not run.
 NOT_RUN = {
     "docker": "builds and pushes an image, for which there is neither a container engine nor a registry",
+    "Database": "the cluster of the guide has no such kind",
 }
 #: Commands whose exit code is not 0 when they work.
 CODES = {"kubectl diff": "1", "kubectl auth can-i": "1"}
