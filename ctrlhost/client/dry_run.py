@@ -117,7 +117,7 @@ class DryRunTransport(WrappedTransport):
         if request.method == "DELETE":
             after: dict[str, Any] = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
         elif request.method == "PATCH":
-            after = _merged(before or {}, content)
+            after = merged(before or {}, content)
         else:
             after = content
         self._log(write, before, after, created=request.method == "POST", why=why)
@@ -195,15 +195,15 @@ def _decoded(body: bytes | None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object after a merge patch (RFC 7386)."""
-    merged = dict(before)
+    result = dict(before)
     for name, value in patch.items():
         if value is None:
-            merged.pop(name, None)
+            result.pop(name, None)
         elif isinstance(value, dict):
-            below = merged.get(name)
-            merged[name] = _merged(below if isinstance(below, dict) else {}, value)
+            below = result.get(name)
+            result[name] = merged(below if isinstance(below, dict) else {}, value)
         else:
-            merged[name] = value
-    return merged
+            result[name] = value
+    return result

@@ -48,7 +48,7 @@ class PodChannels:
             self._socket.send_binary(bytes((channel,)) + data)
 
     def close_channel(self, channel: int) -> None:
-        """Say that nothing more follows on a channel."""
+        """End what is sent on a channel."""
         self.send(_CLOSE_CHANNEL, bytes((channel,)))
 
     def receive(self) -> tuple[int, bytes] | None:

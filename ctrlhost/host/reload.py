@@ -40,11 +40,7 @@ def reload(state: HostState, read: Callable[[], Configuration]) -> None:
     except Exception:
         log.exception("settings not reloaded: reading them failed")
         return
-    try:
-        apply(state, changes.effective)
-    except Exception:
-        # Such as a process that has no room for more threads of workers.
-        log.exception("settings reloaded only in part, correct them or restart: %s", ", ".join(changes.taken_over))
+    if not apply(state, changes.effective):
         return
     log.info("settings reloaded: %s", ", ".join(changes.taken_over) or "nothing that can be reloaded has changed")
     if changes.later:
@@ -63,8 +59,21 @@ def _check(state: HostState, new: Configuration) -> None:
     _ = new.client, new.controllers, new.encodings, new.compressions
 
 
-def apply(state: HostState, configuration: Configuration) -> None:
-    """Use a configuration that differs from that of the host only in what needs no restart."""
+def apply(state: HostState, configuration: Configuration) -> bool:
+    """Use a configuration that differs from that of the host only in what needs no restart; return whether it is used.
+
+    Never raises, in the process of a plugin neither.
+    """
+    try:
+        _apply(state, configuration)
+    except Exception:
+        # Such as a process that has no room for more threads of workers.
+        log.exception("settings reloaded only in part: correct them, or restart the host")
+        return False
+    return True
+
+
+def _apply(state: HostState, configuration: Configuration) -> None:
     before, state.configuration = state.configuration, configuration
     levels = configuration.host.log_level, configuration.host.log_levels
     if (before.host.log_level, before.host.log_levels) != levels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import signal
@@ -73,8 +74,9 @@ def _has_terminal() -> bool:
     """Return whether the process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
+    except OSError as error:
+        # Without a free descriptor nothing is known: a reload does less harm than a stop.
+        return error.errno in (errno.EMFILE, errno.ENFILE)
     return True
 
 

@@ -155,7 +155,7 @@ class ChildAttempt:
         return self.actions.ask(lambda number: messages.LogLevel(loggers, level, seconds, number))
 
     def reload(self, configuration: Configuration) -> None:
-        """Tell the process what has changed."""
+        """Send the process the configuration that has changed."""
         self._inbox.put(messages.Reload(configuration))
 
     def _run(self) -> None:

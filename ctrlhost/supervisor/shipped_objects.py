@@ -16,6 +16,9 @@ def problem_of(obj: object) -> str:
     for path, value in (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")), ("name", names.get("name"))):
         if not isinstance(value, str) or not value:
             return f"{obj!r:.80}: {'metadata.' if path == 'name' else ''}{path}: Required value"
+    for path, kind in (("namespace", str), ("annotations", dict), ("labels", dict)):
+        if not isinstance(names.get(path), kind | None):
+            return f"{obj!r:.80}: metadata.{path}: Invalid value"
     if obj["kind"] == "CustomResourceDefinition":
         return f"{described(obj)} is a CRD, which belongs to those of the plugin: `crds=`"
     _, namespaced = builtin_plural(obj["apiVersion"], obj["kind"]) or ("", False)

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ctrlhost.client.dry_run import merged
+
 #: Metadata that an apply does not own.
 _IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp"})
-
-
-def merge(value: Any, patch: Any) -> Any:
-    """Return a value after a merge patch (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for name, part in patch.items():
-        if part is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = merge(merged.get(name), part)
-    return merged
 
 
 def applied(live: dict[str, Any], content: dict[str, Any], manager: str) -> dict[str, Any]:
@@ -35,9 +24,9 @@ def applied(live: dict[str, Any], content: dict[str, Any], manager: str) -> dict
     }
     for entry in own:
         live = _without(live, entry["fieldsV1"], fields)
-    merged: dict[str, Any] = merge(live, content)
+    result = merged(live, content)
     entry = {"manager": manager, "operation": "Apply", "apiVersion": content["apiVersion"], "fieldsV1": fields}
-    return {**merged, "metadata": {**merged["metadata"], "managedFields": [*others, entry]}}
+    return {**result, "metadata": {**result["metadata"], "managedFields": [*others, entry]}}
 
 
 def _fields(value: Any) -> Any:

@@ -9,10 +9,11 @@ from uuid import UUID
 
 import msgspec
 
+from ctrlhost.client.dry_run import merged
 from ctrlhost.conditions import timestamp
 from ctrlhost.selectors import fields, labels
 from ctrlhost.status.writes import target_of
-from ctrlhost.testing.applied_fields import applied, merge
+from ctrlhost.testing.applied_fields import applied
 from ctrlhost.testing.faults import status_body
 from ctrlhost.transport.interface import HttpRequest, Response, Transport
 
@@ -90,7 +91,7 @@ class ObjectStore(Transport):
         version = (content.get("metadata") or {}).get("resourceVersion", known["metadata"]["resourceVersion"])
         if version != known["metadata"]["resourceVersion"]:
             raise _Refused(409, "Conflict", f'{key[0]} "{key[2]}" was changed by another writer')
-        changed = merge(known, content) if request.method == "PATCH" else content
+        changed = merged(known, content) if request.method == "PATCH" else content
         return self._write(key, _part(known, changed, subresource)), False
 
     def _create(self, key: Key, content: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Selection:
         return name
 
     def select(self, name: str, *, selected: bool = True) -> None:
-        """Give the namespace the label, or take it away."""
+        """Set the label of the namespace, or remove it."""
         self.host.patch("v1/Namespace", name, {"metadata": {"labels": {LABEL: "yes" if selected else None}}})
 
 

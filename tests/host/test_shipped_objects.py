@@ -182,6 +182,8 @@ def test_a_host_with_least_privileges_finds_them_installed(ctrlhost_host: Callab
 
 
 METADATA = {"name": "x"}
+LISTED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "annotations": ["a"]}}
+NUMBERED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": 5}}
 
 
 @pytest.mark.parametrize(
@@ -195,6 +197,8 @@ METADATA = {"name": "x"}
             "{'apiVersion': 'v1', 'kind': 'Secret'}: metadata.name: Required value",
         ),
         ({"apiVersion": "v1", "kind": "Secret", "metadata": METADATA}, "Secret x: metadata.namespace: Required value"),
+        (LISTED, f"{LISTED!r:.80}: metadata.annotations: Invalid value"),
+        (NUMBERED, f"{NUMBERED!r:.80}: metadata.namespace: Invalid value"),
         (crd("x.io", "Thing"), "CustomResourceDefinition things.x.io is a CRD, which belongs to those of the plugin"),
     ],
 )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -28,3 +30,18 @@ def test_many_hangups_before_a_reload_are_one():
         signal.signal(signal.SIGHUP, before)
     eventually(lambda: len(woken) == 2)
     assert not stopping.is_set()
+
+
+NO_DESCRIPTORS = """
+import resource
+from ctrlhost.host import signals
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+assert signals._has_terminal()
+"""
+
+
+@pytest.mark.behaviour("findings3/NO14")
+def test_a_terminal_does_not_count_as_closed_where_no_descriptor_is_left() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_DESCRIPTORS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
