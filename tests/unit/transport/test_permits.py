@@ -161,11 +161,14 @@ def test_no_attempt_follows_the_end_of_the_term(leader, answer: Failure) -> None
             return self.token
 
         def refresh(self, rejected: str | None, timeout: float) -> bool:
+            # Here: an end before the answer can end the request at once.
+            leader.tenure.end()
             self.token = "new"
             return True
 
     def lost(_: ReceivedRequest) -> Failure:
-        leader.tenure.end()
+        if answer.status != 401:
+            leader.tenure.end()
         return answer
 
     with StubApiServer() as server:
