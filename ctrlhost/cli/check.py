@@ -71,7 +71,7 @@ def command(
     of_files = plugin_files(files, chosen)
     selected = (*chosen, *of_files) or tuple(installed_plugins())
     if not selected:
-        raise click.UsageError("no plugins are installed")
+        raise click.UsageError("no plugins are installed; install one with pip, or name a file")
     known = [*chosen, *(file.name for file in of_files), *installed_plugins()]
     checked = OfflineCheck(selected, configuration, known, kinds=offline)
     findings = [*checked.findings, *(() if offline else _on_server(checked))]

@@ -202,6 +202,8 @@ def _decode(kind: type, value: Any) -> Any:
 
 def _reason(error: msgspec.ValidationError, place: re.Match[str] | None) -> str:
     reason = str(error)[: place.start()] if place else str(error)
+    # No file of settings can have a null.
+    reason = reason.replace(" | null`", "`")
     return reason[:1].lower() + reason[1:]
 
 

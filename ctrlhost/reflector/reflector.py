@@ -19,6 +19,7 @@ from ctrlhost.errors import (
     OverBudget,
     TooManyRequests,
     TransportError,
+    UnknownKind,
 )
 from ctrlhost.reflector.backoff import Backoff, RetryWindow
 from ctrlhost.reflector.driver import Driver
@@ -412,7 +413,9 @@ class Reflector:
         verb = "list" if isinstance(state, Unlisted) else "watch"
         if isinstance(error, NotFound):
             self._client.resources.forget(self._api_version, self._kind)
-            self._set("waiting", error.message)
+            # The server answers for a path that it does not serve as for a typing error: 404 page not found.
+            gone = f"the server does not serve kind {self._kind} in {self._api_version}"
+            self._set("waiting", error.message if isinstance(error, UnknownKind) else gone)
             yield Call(self._missing)
         elif isinstance(error, Forbidden):
             where = f" in namespace {self._namespace}" if self._namespace else ""
