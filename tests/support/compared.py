@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,4 +59,5 @@ def told(answer: Answer) -> tuple[int, dict[str, Any]]:
     causes = (body.get("details") or {}).get("causes") or []
     ordered = sorted(causes, key=lambda cause: (cause.get("field", ""), cause.get("message", "")))
     message = "\n".join(sorted(body["message"].splitlines())) if len(causes) < 2 else ""
+    message = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", message)
     return answer.status, {"reason": body.get("reason", ""), "message": message, "causes": ordered}

@@ -98,6 +98,7 @@ class Api:
 
     def __init__(self, url: str, ca: str = "", token: str = "") -> None:
         self.url = url
+        self.ca = ca
         self.token = token
         self._open: list[Events] = []
         context = ssl.create_default_context(cadata=ca) if ca else None

@@ -20,7 +20,7 @@ from ctrlhost_sandbox.storage.store import Journal, Store
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ctrlhost_sandbox.auth.identity import Identity
 
@@ -72,6 +72,11 @@ class Options:
     load_balancer_cidr: str = "198.18.0.0/16"
     admin: bool = False
     """Serve the test endpoints under /sandbox/v1/."""
+    services: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Where the webhooks of a Service listen: its namespace and name as `NS/NAME`, to host and port.
+
+    Those of other Services listen where their EndpointSlices say.
+    """
     rbac: bool = False
     """Authorize by Roles and bindings; else every authenticated client may do everything."""
 

@@ -22,7 +22,6 @@ BUDGET = 10_000_000
 """The steps of all expressions of a sort."""
 _MATCH_BUDGET = 2_500_000
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class OutOfBudget(Exception):
@@ -56,7 +55,7 @@ class Evaluation:
         self._variables: Variables = tuple(
             (variable.get("name", ""), variable.get("expression", "")) for variable in self._spec.get("variables") or ()
         )
-        self._attributes = _encoded(self._described())
+        self._attributes = _encoded(request.described(kind))
         self._namespace = _encoded(self._namespace_object())
 
     def run(
@@ -91,8 +90,8 @@ class Evaluation:
         params = self._spec.get("paramKind") is not None
         budget = min(budget, self._request.steps)
         evaluated = compiled(expressions, self._variables, params=params, authorizer=authorizer).evaluate(
-            _encoded(self._served(self._request.obj)),
-            _encoded(self._served(self._request.old)),
+            _encoded(self._request.served(self._request.obj, self._kind)),
+            _encoded(self._request.served(self._request.old, self._kind)),
             self._attributes,
             namespace,
             _encoded(self._params),
@@ -108,45 +107,12 @@ class Evaluation:
             Outcome(None, why) if text is None else Outcome(msgspec.json.decode(text)) for text, why in outcomes
         ], left
 
-    def _served(self, obj: Object | None) -> Object | None:
-        """Return an object in the version of the matched kind."""
-        if obj is None or self._kind is self._request.operation.kind:
-            return obj
-        return {**obj, "apiVersion": self._kind.api_version}
-
     def _namespace_object(self) -> Object | None:
         request = self._request
         if not request.operation.kind.namespaced:
             return None
         namespace = self._context.store.table("namespaces").get("", request.namespace)
         return None if namespace is None else namespace.decode()
-
-    def _described(self) -> dict[str, Any]:
-        """Return the request as expressions see it."""
-        request, operation, kind = self._request, self._request.operation, self._kind
-        own = operation.kind
-        name = (request.obj or request.old or {}).get("kind", own.kind) if request.subresource else kind.kind
-        described: dict[str, Any] = {
-            "kind": {"group": kind.group, "version": kind.version, "kind": name},
-            "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
-            "requestKind": {"group": own.group, "version": own.version, "kind": name},
-            "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
-            "name": request.name,
-            "operation": request.action,
-            "userInfo": operation.user.as_dict(),
-            "dryRun": operation.dry_run,
-            "options": {"kind": _OPTIONS[request.action], "apiVersion": "meta.k8s.io/v1"},
-        }
-        if request.subresource:
-            described |= {"subResource": request.subresource, "requestSubResource": request.subresource}
-        if request.namespace:
-            described["namespace"] = request.namespace
-        for option in ("fieldManager", "fieldValidation"):
-            if text := operation.query.first(option):
-                described["options"][option] = text
-        if operation.dry_run:
-            described["options"]["dryRun"] = ["All"]
-        return described
 
     def _authorize(
         self,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GROUP = "admissionregistration.k8s.io"
 VALIDATING, MUTATING = "validatingadmissionpolicies", "mutatingadmissionpolicies"
 _BINDINGS = {VALIDATING: "validatingadmissionpolicybindings", MUTATING: "mutatingadmissionpolicybindings"}
-_EXEMPT = frozenset({VALIDATING, MUTATING, *_BINDINGS.values()})
+EXEMPT = frozenset({VALIDATING, MUTATING, *_BINDINGS.values()})
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 
 
@@ -68,7 +68,7 @@ def present(context: ServerContext, plural: str) -> bool:
 def matches(context: ServerContext, request: Request, plural: str) -> Iterator[Match]:
     """Find the policies that concern a request, by name, with each of their bindings."""
     own = request.operation.kind
-    if own.group in _REVIEWS or (own.group == GROUP and own.plural in _EXEMPT):
+    if own.group in _REVIEWS or (own.group == GROUP and own.plural in EXEMPT):
         # A policy cannot lock the administrator out of changing policies.
         return
     bindings: dict[str, list[Object]] = {}

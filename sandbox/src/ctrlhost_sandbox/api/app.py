@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 import msgspec
 
+from ctrlhost_sandbox.admission import webhooks
 from ctrlhost_sandbox.api import openapi, resources
 from ctrlhost_sandbox.api.discovery import Discovery
 from ctrlhost_sandbox.api.metrics import Metrics
 from ctrlhost_sandbox.api.responses import document, in_lines, is_pretty, json_answer, warnings
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.status import Failure
+from ctrlhost_sandbox.apimachinery.status import Failure, Raced
 from ctrlhost_sandbox.auth.authorizer import refusal
 from ctrlhost_sandbox.auth.identity import Identity
 from ctrlhost_sandbox.auth.signing import ALGORITHM
@@ -39,6 +41,8 @@ _PATHS = [
     *("/openapi/v2", "/openapi/v3", _KEYS, "/readyz", "/version"),
 ]
 _MOST_MISSING, _LONGEST_NAME = 1000, 300
+_MOST_RACES = 4
+"""How often a request begins again; kube-apiserver tries patches five times in all."""
 _OPEN_PATHS = frozenset({"version", "healthz", "livez", "readyz"})
 
 
@@ -87,7 +91,7 @@ class App:
     def handle(self, request: Request) -> Response | Stream:
         """Handle a request; failures become a Status."""
         try:
-            answer = self._route(request)
+            answer = self._answered(request)
         except Failure as failure:
             answer = self.refuse(failure, request)
         except NotYet:
@@ -106,6 +110,17 @@ class App:
         if not any(name == "Cache-Control" for name, _ in answer.headers):
             answer.headers.append(("Cache-Control", "no-cache, private"))
         return answer
+
+    def may_wait(self, request: Request) -> bool:
+        """Return whether a request may have to wait for webhooks."""
+        return webhooks.may_wait(self.context, writes=request.method != "GET")
+
+    def _answered(self, request: Request) -> Response | Stream:
+        """Answer a request; begin again if another one wrote its object while webhooks were called."""
+        for _ in range(_MOST_RACES):
+            with suppress(Raced):
+                return self._route(request)
+        return self._route(request)
 
     def refuse(self, failure: Failure, request: Request | None = None) -> Response:
         """Return the response for a failure, in JSON if the request could not be read."""

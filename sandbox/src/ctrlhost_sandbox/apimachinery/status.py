@@ -86,6 +86,10 @@ class Failure(Exception):
         return status
 
 
+class Raced(Failure):
+    """The object was written while the request waited for a webhook: begin again."""
+
+
 def qualified(resource: str, group: str) -> str:
     """Return a resource's name as messages show it: `pods`, `deployments.apps`."""
     return f"{resource}.{group}" if group else resource

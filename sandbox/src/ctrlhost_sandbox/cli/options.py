@@ -57,6 +57,23 @@ class _Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+class _Service(click.ParamType[tuple[str, tuple[str, int]]]):
+    """`NS/NAME=HOST:PORT`, as the Service and the address of its webhooks."""
+
+    name = "service"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[str, int]]:
+        """Parse the text."""
+        if isinstance(value, tuple):
+            return value
+        service, _, address = str(value).partition("=")
+        if not re.fullmatch(r"[^/]+/[^/]+", service):
+            self.fail(f"invalid Service `{value}`: write NS/NAME=HOST:PORT", param, ctx)
+        return service, _Address().convert(address, param, ctx)
+
+
 def sandbox_options(prefix: str = "--") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of a sandbox to a command; it passes all that it receives to `make_sandbox`."""
     path = click.Path(path_type=Path)
@@ -74,6 +91,13 @@ def sandbox_options(prefix: str = "--") -> Callable[[Callable[..., Any]], Callab
         option("version", metavar="X.Y.Z", help="Kubernetes version to report."),
         *(option(f"pod-{what}-delay", type=_Time(), metavar="TIME", help=text) for what, text in _POD_DELAYS.items()),
         *(option(f"{what}-cidr", metavar="NETWORK", help=f"Address range of {of}.") for what, of in _NETWORKS.items()),
+        option(
+            "service",
+            type=_Service(),
+            multiple=True,
+            metavar="NS/NAME=HOST:PORT",
+            help="Where the webhooks of a Service listen (default: as its EndpointSlices say).",
+        ),
         option("insecure-http", is_flag=True, help="Serve without TLS and tokens."),
         option(
             "controllers",
@@ -113,7 +137,12 @@ def make_sandbox(values: dict[str, Any]) -> Sandbox:
         arguments["controllers"] = [name.strip() for name in names.split(",") if name.strip() not in ("", "none")]
     tuning = {_FIELDS.get(name, name): value for name in _TUNING if (value := values[f"sandbox_{name}"]) is not None}
     return Sandbox(
-        options=Options(admin=values["sandbox_admin"], cel=values["sandbox_cel"], **tuning),
+        options=Options(
+            admin=values["sandbox_admin"],
+            cel=values["sandbox_cel"],
+            services=dict(values["sandbox_service"]),
+            **tuning,
+        ),
         address=host,
         port=port,
         data_dir=values["sandbox_data"],

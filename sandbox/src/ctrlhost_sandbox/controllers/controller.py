@@ -7,9 +7,11 @@ import logging
 import math
 import secrets
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost_sandbox.apimachinery import clock, times
+from ctrlhost_sandbox.admission import webhooks
+from ctrlhost_sandbox.apimachinery import clock, suspension, times
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation
@@ -42,6 +44,8 @@ class Controller(ABC):
         self._delayed: dict[Key, float] = {}
         """The key's next time on the sandbox's clock."""
         self._scheduled = False
+        self._waiting: dict[Key, bool] = {}
+        """The keys whose reconcile is under way, and whether each came again since."""
 
     def start(self) -> None:
         """Follow all commits, and enqueue the stored objects."""
@@ -92,15 +96,30 @@ class Controller(ABC):
                 return
             key = next(iter(self._dirty))
             del self._dirty[key]
-            try:
-                self.reconcile(key)
-            except Failure as failure:
-                # A conflict or a name in use: retry with the current state.
-                _log.debug("sandbox controller %s: retrying %s: %s", self.name, key, failure.message)
-                self.add_after(key, _RETRY_SECONDS)
-            except Exception:  # noqa: BLE001 - one object must not end the controller
-                _log.exception("sandbox controller %s: reconciling %s failed", self.name, key)
+            if key in self._waiting:
+                self._waiting[key] = True
+            elif webhooks.may_wait(self.context):
+                suspension.run(partial(self._reconcile, key))
+            else:
+                self._reconcile(key)
         self.context.soon(self._process)
+
+    def _reconcile(self, key: Key) -> None:
+        """Reconcile a key, which may wait for webhooks while others go on."""
+        self._waiting[key] = False
+        self.context.pending_work += 1
+        try:
+            self.reconcile(key)
+        except Failure as failure:
+            # A conflict or a name in use: retry with the current state.
+            _log.debug("sandbox controller %s: retrying %s: %s", self.name, key, failure.message)
+            self.add_after(key, _RETRY_SECONDS)
+        except Exception:  # noqa: BLE001 - one object must not end the controller
+            _log.exception("sandbox controller %s: reconciling %s failed", self.name, key)
+        finally:
+            self.context.pending_work -= 1
+            if self._waiting.pop(key):
+                self.add(key)
 
     # the verbs
 

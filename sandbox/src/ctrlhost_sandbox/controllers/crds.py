@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_sandbox.admission.conversions import Conversion
 from ctrlhost_sandbox.apimachinery.objects import condition, is_true
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.controllers.controller import Controller, Key, is_terminating
@@ -56,11 +57,15 @@ class CrdController(Controller):
         context = self.context
         before = context.registry.custom(name)
         shapes = {kind.custom.marker: kind.custom.shape for kind in before if kind.custom is not None}
-        kinds = [] if crd is None else build_kinds(crd, shapes)
+        kinds = [] if crd is None else build_kinds(crd, shapes, self._converter(crd))
         context.registry.serve_custom(name, kinds)
         for kind in before:
             if not kinds and not context.store.table(kind.table).count:
                 context.store.drop_table(kind.table)
+
+    def _converter(self, crd: Object) -> Conversion | None:
+        conversion = crd["spec"].get("conversion") or {}
+        return Conversion(self.context, conversion["webhook"]) if conversion.get("strategy") == "Webhook" else None
 
     def _end_watches(self, name: str) -> None:
         """End the watches of all versions properly, as a real server does when it replaces the storage of a CRD."""

@@ -51,8 +51,6 @@ def warn(crd: Object, warnings: list[str], old: Object | None = None, *, enforce
     warnings += [f'unrecognized format "{form}"' for form in _unknown_formats(crd) if form not in before]
     if not enforced and any(rules.has_rules(schema) for schema, _, _ in _schemas(crd["spec"].get("versions") or ())):
         warnings.append("sandbox: CEL validation rules are stored but not evaluated")
-    if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
-        warnings.append("sandbox: conversion webhooks are not called, objects are converted as with strategy None")
 
 
 def _unknown_formats(crd: Object | None) -> dict[str, None]:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost_sandbox._native import RequestHead, RequestParser
+from ctrlhost_sandbox.apimachinery import suspension
 from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost_sandbox.http import websocket
 from ctrlhost_sandbox.http.channel import Channel, joined
@@ -236,6 +237,12 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Request) -> None:
         if self._transport.is_closing():
             return
+        if self._handler.may_wait(request):
+            suspension.run(lambda: self._handle(request))
+        else:
+            self._handle(request)
+
+    def _handle(self, request: Request) -> None:
         try:
             answer = self._handler.handle(request)
         except NotYet as later:
@@ -243,6 +250,8 @@ class Connection(asyncio.Protocol):
                 self.loop.call_later(0.02, self._answer, request)
                 return
             answer = self._handler.refuse(later.otherwise)
+        if self._transport.is_closing():
+            return
         if isinstance(answer, Response):
             self._respond(answer)
         elif websocket.is_requested(request):

@@ -173,6 +173,9 @@ class Handler(Protocol):
     def preparation(self, request: Request) -> Callable[[], None] | None:
         """Return slow work that must be done before `handle`, in any thread; None if there is none."""
 
+    def may_wait(self, request: Request) -> bool:
+        """Return whether `handle` may wait in its middle, so that it has to be called within `suspension.run`."""
+
     def handle(self, request: Request) -> Response | Stream:
         """Handle a request; may raise NotYet."""
 

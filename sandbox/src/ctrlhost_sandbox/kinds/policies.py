@@ -68,7 +68,7 @@ class _Policies(BuiltinStrategy):
                 yield status.required(f"{field}.resourceRules")
             yield from self.operation_causes(constraints, field)
         if old is None or at(old, ("spec", "matchConditions")) != spec.get("matchConditions"):
-            yield from _condition_causes(spec)
+            yield from condition_causes(spec, "spec.matchConditions")
         yield from _variable_causes(spec)
         yield from self.action_causes(obj)
 
@@ -209,13 +209,14 @@ def _param_kind_causes(kind: Mapping[str, Any]) -> Iterator[Cause]:
         yield status.invalid_value(f"{field}.kind", name, text)
 
 
-def _condition_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def condition_causes(spec: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    """Check the match conditions of a policy or a webhook."""
     conditions, names = spec.get("matchConditions") or (), set[str]()
     if len(conditions) > _MAX_CONDITIONS:
         text = f"Too many: {len(conditions)}: must have at most {_MAX_CONDITIONS} items"
-        yield status.Cause("FieldValueTooMany", text, "spec.matchConditions")
+        yield status.Cause("FieldValueTooMany", text, where)
     for index, condition in enumerate(conditions):
-        field, name = f"spec.matchConditions[{index}]", condition.get("name", "")
+        field, name = f"{where}[{index}]", condition.get("name", "")
         expression = condition.get("expression", "").strip()
         if not expression:
             yield status.required(f"{field}.expression")

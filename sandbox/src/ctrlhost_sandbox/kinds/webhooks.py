@@ -1,4 +1,4 @@
-"""Webhook configurations: they are stored and checked, and the sandbox calls none of them."""
+"""Webhook configurations; `admission.webhooks` calls what they name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ctrlhost_sandbox.apimachinery import status
-from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problems, qualified_problems
+from ctrlhost_sandbox.apimachinery.names import is_label_1035, is_subdomain, name_problems
 from ctrlhost_sandbox.kinds.cells import created
 from ctrlhost_sandbox.kinds.fields import selector_causes
 from ctrlhost_sandbox.kinds.match_rules import rule_causes
+from ctrlhost_sandbox.kinds.policies import condition_causes
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy, below
 
 if TYPE_CHECKING:
@@ -88,15 +89,7 @@ def _webhook_causes(hook: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if again not in ("IfNeeded", "Never"):
         yield status.not_supported(f"{where}.reinvocationPolicy", again, ("IfNeeded", "Never"))
     yield from _client_causes(hook.get("clientConfig") or {}, f"{where}.clientConfig")
-    for index, condition in enumerate(hook.get("matchConditions") or ()):
-        spot = f"{where}.matchConditions[{index}]"
-        if not condition.get("expression", "").strip():
-            yield status.required(f"{spot}.expression")
-        if not condition.get("name"):
-            yield status.required(f"{spot}.name")
-        else:
-            name = condition["name"]
-            yield from status.invalid_values(f"{spot}.name", name, qualified_problems(name))
+    yield from condition_causes(hook, f"{where}.matchConditions")
 
 
 def _client_causes(client: Mapping[str, Any], where: str) -> Iterator[Cause]:

@@ -129,7 +129,7 @@ def _test(holder: dict[str, Any], pointer: list[str], wanted: Any) -> None:
     except PatchError:
         value = None
     if not same(value, wanted):
-        raise TestFailed(f"testing value {'/'.join(pointer)} failed")
+        raise TestFailed(f"testing value {'/'.join(pointer)} failed: test failed")
 
 
 def _add(holder: dict[str, Any], pointer: list[str], value: Any) -> None:
@@ -143,7 +143,8 @@ def _add(holder: dict[str, Any], pointer: list[str], value: Any) -> None:
 def _remove(holder: dict[str, Any], pointer: list[str]) -> None:
     parent, last = _parent(holder, pointer)
     if type(parent) is dict and last not in parent:
-        raise PatchError(f"missing key: {last}")
+        path = "/".join(pointer)
+        raise PatchError(f"error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value")
     del parent[_index(parent, last)]
 
 

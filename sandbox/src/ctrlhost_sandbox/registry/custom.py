@@ -9,6 +9,7 @@ import msgspec
 
 from ctrlhost_sandbox.apimachinery.objects import is_true
 from ctrlhost_sandbox.registry.registry import (
+    Converter,
     CustomVersion,
     FieldPath,
     Kind,
@@ -32,10 +33,10 @@ def simple_path(text: str) -> FieldPath:
     return tuple(part for part in text.removeprefix(".").split(".") if part)
 
 
-def build_kinds(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]]:
+def build_kinds(crd: Crd, shapes: Mapping[str, Shape], converter: Converter | None = None) -> list[tuple[Kind, bool]]:
     """Return a kind for each version that the CRD serves; the flag says whether discovery lists it.
 
-    `shapes` are existing shapes to reuse, by marker.
+    `shapes` are existing shapes to reuse, by marker; `converter` converts between the versions.
     """
     established = is_true(crd, "Established")
     if not established and not is_true(crd, "NamesAccepted"):
@@ -45,7 +46,7 @@ def build_kinds(crd: Crd, shapes: Mapping[str, Shape]) -> list[tuple[Kind, bool]
     if not names.get("plural") or not names.get("kind"):
         names = spec["names"]
     served = (version for version in spec["versions"] if version.get("served"))
-    return [(_kind(crd, names, version, shapes), established) for version in served]
+    return [(_kind(crd, names, version, shapes, converter), established) for version in served]
 
 
 def _deprecation(spec: Crd, version: str) -> str:
@@ -63,7 +64,7 @@ def _schema(version: Crd) -> Crd:
     return (version.get("schema") or {}).get("openAPIV3Schema") or {}
 
 
-def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Kind:
+def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape], converter: Converter | None) -> Kind:
     spec = crd["spec"]
     group, plural, kind = spec["group"], spec["names"]["plural"], spec["names"]["kind"]
     storage = next(other["name"] for other in spec["versions"] if other.get("storage"))
@@ -116,5 +117,6 @@ def _kind(crd: Crd, names: Crd, version: Crd, shapes: Mapping[str, Shape]) -> Ki
             tuple(version.get("additionalPrinterColumns") or ()),
             terminating,
             marker,
+            converter,
         ),
     )

@@ -6,14 +6,15 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ctrlhost_sandbox.schema import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctrlhost_sandbox._native import CelValidator
+    from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.schema.shapes import Shape
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -56,11 +57,20 @@ class CustomVersion:
     terminating: bool = False
     marker: str = ""
     """Changes with the schema: objects written under another one are pruned and defaulted on read."""
+    converter: Converter | None = None
+    """None if a version is its name only."""
 
     @cached_property
     def rules(self) -> CelValidator | None:
         """The compiled rules of the schema; None if it has none."""
         return rules.compiled(self.schema)
+
+
+class Converter(Protocol):
+    """What converts the objects of a CRD, if their versions differ in more than the name."""
+
+    def convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
+        """Return objects in another version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +134,8 @@ class Registry:
         self._sorted_at = -1
         self.changes = 0
         """Incremented with every change, so that derived data can detect that it is stale."""
+        self.converts = False
+        """Whether any kind has a converter, so that reading it may wait."""
         self._builtin = tuple(builtin)
         for kind in self._builtin:
             self._add(kind)
@@ -188,6 +200,8 @@ class Registry:
                 self._unlisted.add(kind)
         if fresh:
             self._custom[crd] = tuple(kind for kind, _ in fresh)
+        custom = (kind.custom for kinds in self._custom.values() for kind in kinds)
+        self.converts = any(version is not None and version.converter is not None for version in custom)
         self.changes += 1
 
     def _add(self, kind: Kind) -> None:

@@ -12,10 +12,11 @@ from ctrlhost_sandbox.registry import autoscalers, events
 from ctrlhost_sandbox.schema import structural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.registry.registry import CustomVersion, Kind
+    from ctrlhost_sandbox.schema.structural import Schema
     from ctrlhost_sandbox.storage.store import Snapshot
 
 
@@ -61,14 +62,34 @@ def load(kind: Kind, snapshot: Snapshot) -> Object:
 
 
 def _serve(kind: Kind, custom: CustomVersion, obj: Object) -> Object:
-    """Convert a stored custom object, in place: defaults come from the version it is stored in."""
-    schema = custom.schemas.get(obj["apiVersion"].rpartition("/")[2], custom.schema)
-    structural.prune(schema, obj)
-    structural.default(schema, obj)
+    """Convert a stored custom object, which may be changed: defaults come from the version it is stored in."""
+    schema = _in_its_version(custom, obj)
+    if custom.converter is not None and obj["apiVersion"] != kind.api_version:
+        (obj,) = custom.converter.convert([obj], kind.api_version)
     obj["apiVersion"] = kind.api_version
     if schema is not custom.schema:
         structural.prune(custom.schema, obj)
     return obj
+
+
+def _in_its_version(custom: CustomVersion, obj: Object) -> Schema:
+    """Prune and default a custom object by the schema of the version that it is in, and return that schema."""
+    schema = custom.schemas.get(obj["apiVersion"].rpartition("/")[2], custom.schema)
+    structural.prune(schema, obj)
+    structural.default(schema, obj)
+    return schema
+
+
+def prepare(kind: Kind, snapshots: Iterable[Snapshot]) -> None:
+    """Convert stored objects together, where each would need a call of its own; `load` and `raw` find the results."""
+    if kind.custom is None or kind.custom.converter is None:
+        return
+    stored = [snapshot.decode() for snapshot in snapshots]
+    others = [obj for obj in stored if obj["apiVersion"] != kind.api_version]
+    for obj in others:
+        _in_its_version(kind.custom, obj)
+    if others:
+        kind.custom.converter.convert(others, kind.api_version)
 
 
 def settled(kind: Kind, obj: Object, *, with_nulls: bool = False) -> Object:
@@ -104,6 +125,8 @@ def to_storage(kind: Kind, obj: Object) -> tuple[Object, object]:
         if stored == kind.version:
             return obj, kind.custom.marker
         converted = {key: obj[key] if key == "metadata" else copy.deepcopy(obj[key]) for key in obj}
+        if kind.custom.converter is not None:
+            (converted,) = kind.custom.converter.convert([obj], f"{kind.group}/{stored}")
         converted["apiVersion"] = f"{kind.group}/{stored}"
         structural.prune(kind.custom.schemas[stored], converted)
         return converted, None

@@ -14,7 +14,7 @@ from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation, bad_option, dry_run_cause
 from ctrlhost_sandbox.schema import go_text
 from ctrlhost_sandbox.verbs import reads
-from ctrlhost_sandbox.verbs.writes import WriteResult, remove, store
+from ctrlhost_sandbox.verbs.writes import WriteResult, check_current, remove, store
 
 if TYPE_CHECKING:
     from ctrlhost_sandbox.apimachinery.objects import Object
@@ -89,6 +89,7 @@ def delete(context: ServerContext, operation: Operation, options: DeleteOptions)
     old = views.load(operation.kind, snapshot)
     if operation.verb == "delete":
         chain.validate(context, operation, DELETE, None, old)
+        check_current(context, operation.kind, snapshot)
     if "deletionTimestamp" in old["metadata"]:
         return _delete_again(context, operation, snapshot, old, options)
     obj = views.load(operation.kind, snapshot)

@@ -206,7 +206,11 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
             limit = None
     if start:
         items = [item for item in items if f"{item.namespace}/{item.name}\0" >= start]
-    return _cut(operation.kind, selected, items, revision, limit)
+    if selected.terms:
+        views.prepare(operation.kind, items)
+    page = _cut(operation.kind, selected, items, revision, limit)
+    views.prepare(operation.kind, page.items)
+    return page
 
 
 def _named(table: Table, selected: Filter, namespace: str | None) -> list[Snapshot]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost_sandbox.apimachinery import status
+from ctrlhost_sandbox.apimachinery import status, suspension
+from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.http.channel import chunk
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation, bad_option
@@ -55,6 +57,10 @@ class Watch:
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._seen = self._from
+        #: Events that wait for the conversion of those before; None if nothing has to be converted.
+        converts = operation.kind.custom is not None and operation.kind.custom.converter is not None
+        self._waiting: deque[Event] | None = deque() if converts else None
+        self._converting = self._begun = False
         #: The newest revision sent to the client.
         self._sent = self._from
 
@@ -66,21 +72,59 @@ class Watch:
         if self._bookmarks:
             self._timers.append(self._context.later(max(self._seconds - 2, self._seconds / 2), self._bookmark))
             self._timers.append(self._context.later(BOOKMARK_SECONDS, self._bookmark_again))
-        if self._initial is True or (self._initial is None and self._from == 0):
+        if self._from and self._from < self._table.compacted and not self._sends_current:
+            self._send_expired()
+        elif self._waiting is None:
+            self._begin()
+            self._table.watchers[self._event] = None
+        else:
+            self._table.watchers[self._convert_later] = None
+            self._converting = True
+            suspension.run(self._convert)
+
+    @property
+    def _sends_current(self) -> bool:
+        return self._initial is True or (self._initial is None and self._from == 0)
+
+    def _begin(self) -> None:
+        """Send the present objects, or the events since the client's version."""
+        if self._sends_current:
             self._send_current()
         elif self._from:
-            if self._from < self._table.compacted:
-                self._send_expired()
-                return
-            for event in self._table.since(self._from):
+            for event in list(self._table.since(self._from)):
                 self._event(event)
                 # No other watch replays it now.
                 event.clear_caches()
-        self._table.watchers[self._event] = None
+
+    def _convert_later(self, event: Event) -> None:
+        """Send an event when those before it are sent, which wait for their conversion."""
+        assert self._waiting is not None
+        self._waiting.append(event)
+        if not self._converting:
+            self._converting = True
+            suspension.run(self._convert)
+
+    def _convert(self) -> None:
+        """Send what has to be converted, in order; end with the error of a conversion that fails."""
+        try:
+            if not self._begun:
+                self._begun = True
+                self._begin()
+            while self._waiting and self._channel is not None:
+                event = self._waiting.popleft()
+                self._event(event)
+                event.clear_caches()
+        except Failure as failure:
+            if self._channel is not None:
+                self._channel.send(chunk(self._accepted.frame("ERROR", msgspec.json.encode(failure.as_dict()))))
+                self._channel.end()
+        finally:
+            self._converting = False
 
     def closed(self) -> None:
         """Stop following."""
         self._table.watchers.pop(self._event, None)
+        self._table.watchers.pop(self._convert_later, None)
         self._context.watches.discard(self)
         for timer in self._timers:
             timer.cancel()
@@ -93,7 +137,9 @@ class Watch:
 
     def _send_current(self) -> None:
         revision = self._context.store.revision
-        for snapshot in self._table.list(self._namespace):
+        snapshots = self._table.list(self._namespace)
+        views.prepare(self.kind, snapshots)
+        for snapshot in snapshots:
             if self._selected.matches(self.kind, snapshot):
                 self._send("ADDED", views.raw(self.kind, snapshot))
         self._seen = max(self._from, revision)
@@ -163,8 +209,8 @@ class Watch:
         self._timers.append(self._context.later(BOOKMARK_SECONDS, self._bookmark_again))
 
     def _bookmark(self, *, initial_end: bool = False) -> None:
-        if self._context.store.revision < self._from and not initial_end:
-            # As kube-apiserver: nothing until the versions reach the requested one.
+        if (self._context.store.revision < self._from or self._converting) and not initial_end:
+            # As kube-apiserver: nothing until the versions reach the requested one, and all before it are sent.
             return
         metadata: dict[str, Any] = {
             "resourceVersion": str(max(self._context.store.revision, self._from)),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctrlhost_sandbox.admission import chain, objects, quotas
 from ctrlhost_sandbox.admission.request import CREATE, UPDATE
-from ctrlhost_sandbox.apimachinery import status
+from ctrlhost_sandbox.apimachinery import status, suspension
 from ctrlhost_sandbox.apimachinery.names import name_causes
-from ctrlhost_sandbox.apimachinery.status import Cause, Failure, bad_request
+from ctrlhost_sandbox.apimachinery.status import Cause, Failure, Raced, bad_request
 from ctrlhost_sandbox.kinds import strategy_of
 from ctrlhost_sandbox.patch import managed
 from ctrlhost_sandbox.registry import meta, views
@@ -116,6 +116,9 @@ def create(context: ServerContext, operation: Operation, body: Any) -> WriteResu
     if causes:
         raise _invalid(operation, name, causes, decoding)
     charges = chain.validate(context, operation, CREATE, obj, None)
+    if suspension.possible():
+        # Its namespace may have been deleted while webhooks were called.
+        _check_namespace(context, operation, metadata)
     if versioned and not operation.dry_run:
         raise Failure(500, "", "resourceVersion should not be set on objects to be created")
     existing = table.get(metadata.get("namespace", ""), name)
@@ -228,6 +231,13 @@ def check_preconditions(kind: Kind, snapshot: Snapshot, metadata: dict[str, Any]
         raise status.conflict(kind.plural, kind.group, snapshot.name, MODIFIED)
 
 
+def check_current(context: ServerContext, kind: Kind, snapshot: Snapshot) -> None:
+    """Raise Raced if the object is another one by now: other requests go on while webhooks are called."""
+    if suspension.possible() and context.store.table(kind.table).get(snapshot.namespace, snapshot.name) is not snapshot:
+        name = status.qualified(kind.plural, kind.group)
+        raise Raced(409, "Conflict", f'Operation cannot be fulfilled on {name} "{snapshot.name}": {MODIFIED}')
+
+
 def replace(
     context: ServerContext,
     operation: Operation,
@@ -295,6 +305,7 @@ def _replace(
     if causes:
         raise _invalid(operation, operation.name, causes, decoding)
     charges = chain.validate(context, operation, UPDATE, obj, old) if is_admitted else []
+    check_current(context, kind, snapshot)
     if "managedFields" in before:
         metadata["managedFields"] = copy.deepcopy(before["managedFields"])
     if operation.subresource not in ("status", "binding") and objects.generation_grows(kind, obj, old):
