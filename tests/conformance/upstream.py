@@ -31,7 +31,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
     directory = tmp_path_factory.mktemp("conformance")
     with Sandbox(kubeconfig=directory / "kubeconfig", controllers=CONTROLLERS):
         suite = Suite(directory / "kubeconfig", directory)
-        return suite.run(suite.tests())
+        return suite.run(suite.tests(), LISTED)
 
 
 @pytest.mark.behaviour("findings/FS28")
