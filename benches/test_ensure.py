@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.behaviour("authoring/AC2")
+@pytest.mark.behaviour("faster/FA16")
 def test_an_unchanged_deployment(ratios: Ratios, ctrlhost_host: Callable[..., Any]) -> None:
     """Digest, look-up and comparison of a Deployment with a container of usual size; the median of many calls."""
     calls = 20_000

@@ -77,12 +77,17 @@ class Desired:
         return leaves
 
 
-def desired_of(obj: AnyObject) -> Desired:
+def encode(obj: AnyObject) -> bytes:
+    """Return a mapping or a typed object as JSON with sorted keys; TypeError for values that JSON does not have."""
+    return _encoder.encode(mapping_of(obj))
+
+
+def desired_of(obj: AnyObject, encoded: bytes | None = None) -> Desired:
     """Return the object of a mapping or a typed object; ValueError if it does not name its kind and itself.
 
-    TypeError for values that JSON does not have.
+    `encoded` is its JSON, if it is known. TypeError for values that JSON does not have.
     """
-    encoded = _encoder.encode(mapping_of(obj))
+    encoded = encode(obj) if encoded is None else encoded
     content: dict[str, Any] = _decoder.decode(encoded)
     initial: dict[str, Any] | None = None
     if KEY.encode() in encoded:

@@ -11,10 +11,11 @@ from ctrlhost.client.owner import owner_reference
 from ctrlhost.controller.context import owned_lister
 from ctrlhost.declarative import managed_fields
 from ctrlhost.declarative.child import Child
-from ctrlhost.declarative.desired import annotation_of, desired_of, is_digest
+from ctrlhost.declarative.desired import annotation_of, desired_of, encode, is_digest
 from ctrlhost.declarative.rivals import Rivals
 from ctrlhost.declarative.settled import Settled
 from ctrlhost.declarative.tracked import Tracked, marked, owner_of
+from ctrlhost.declarative.unchanged import Unchanged
 from ctrlhost.errors import BadRequest, Forbidden, Invalid, NotFound, NotOwned, ServerError
 from ctrlhost.models.typed_objects import mapping_of
 from ctrlhost.transport.steps import steps_of
@@ -58,6 +59,7 @@ class Ensure:
         self._annotation = annotation_of(owned.plugin)
         self._settled = Settled()
         self._rivals = Rivals()
+        self._unchanged = Unchanged()
 
     def steps(
         self,
@@ -73,7 +75,13 @@ class Ensure:
         UndeclaredRead or PluginError for a kind that may not be written, ValueError for an invalid object or owner,
         NotOwned if somebody else controls the object, or nobody does and `adopt` is false.
         """
-        desired = desired_of(obj)
+        encoded, key = encode(obj), None
+        if reconciled is not None and owner is ... and adopt is False:
+            key = Unchanged.key(reconciled, encoded)
+            unchanged = self._unchanged.find(context, key)
+            if unchanged is not None:
+                return unchanged
+        desired = desired_of(obj, encoded)
         source = self._owned.to_ensure(desired.api_version, desired.kind, owned=owner is not None)
         if isinstance(source, Tracked) and owner is not None:
             child = yield from self._tracked(context, reconciled, desired, source.mark, owner)
@@ -85,6 +93,8 @@ class Ensure:
         adopted = self._check_owner(context, child, live, adopt=adopt)
         leaves = yield from _differing(context, child, live)
         if not leaves or self._settled.include(live.uid, child.left(leaves)):
+            if key is not None:
+                self._unchanged.keep(key, child, live)
             return live
         self._check_rivals(context, child, live)
         if child.owner is not None and not (yield from _is_kept(context, child.owner)):

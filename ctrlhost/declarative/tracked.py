@@ -28,12 +28,18 @@ class Tracked(Owns):
 
     mark: str = ""
 
-    def _mapping(self, scope: AttachScope) -> Any:  # noqa: ARG002 - the annotation names the owner
-        return self._owner
+    def _mapping(self, scope: AttachScope) -> Any:
+        def owner(obj: Object) -> list[Request]:
+            named = owner_of(obj, self.mark)
+            if named is not None:
+                return [named]
+            # Without the annotation, and without the object before: two changes may arrive as one. That is too rare for
+            # an index of the owners by uid.
+            uid = obj.labels.get(self.mark)
+            owners = scope.primary.lister.list() if uid and scope.primary is not None else ()
+            return [Request(owner.name, owner.namespace) for owner in owners if owner.uid == uid]
 
-    def _owner(self, obj: Object) -> list[Request]:
-        owner = owner_of(obj, self.mark)
-        return [] if owner is None else [owner]
+        return owner
 
 
 def mark_of(plugin: str, controller: str) -> str:
