@@ -369,7 +369,7 @@ class Reflector:
         return error
 
     def _after(self, listed: Listed, error: Exception | None, *, progressed: bool) -> Steps[State]:
-        """Return the state after a watch: `listed` to open another one, unless only a list helps."""
+        """Return the state after a watch: `listed` to open another one, unless only a list helps, as after a 410."""
         relist = BackingOff(error if isinstance(error, CtrlhostError) else None)
         match error:
             case TooManyRequests():

@@ -1,4 +1,4 @@
-"""What reflectors wait for, as steps, so that a reflector needs no thread: see `drivers`."""
+"""What reflectors wait for, as steps, so that a reflector needs no thread: see `driver`."""
 
 from __future__ import annotations
 

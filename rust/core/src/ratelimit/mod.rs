@@ -1,4 +1,4 @@
-//! How long a failed key waits: client-go's limiters.
+//! How long a failed key of a work queue waits: client-go's limiters. Controllers have their own back-off.
 
 mod answer;
 mod bucket;
