@@ -22,9 +22,11 @@ from lightkube.resources.core_v1 import ConfigMap
 import ctrlhost
 from sandbox.tests.clients.comparison import Comparison, Server
 from tests.support.objects import crd
+from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
 
 OPERATOR = Path(__file__).with_name("kopf_operator.py")
+WEBHOOKS = Path(__file__).with_name("kopf_webhooks.py")
 
 
 def parts_crd(group: str) -> dict[str, Any]:
@@ -69,6 +71,50 @@ def test_a_kopf_operator_with_finalizers_and_timers(compare: Comparison, tmp_pat
         assert [word for word in _records(log) if word != "timer"] == ["create", "update", "delete"]
 
     compare("kopf", steps)
+
+
+def test_admission_webhooks_of_a_kopf_operator(compare: Comparison, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "tls")
+    certificate = tmp_path / "operator.pem"
+    certificate.write_text("".join(authority.issue("localhost", address="127.0.0.1")))
+    Path(f"{certificate}.ca").write_text(authority.pem)
+
+    def steps(server: Server) -> None:
+        client, namespace, group = server.client, server.namespace, f"{server.namespace}.hooks.example.org"
+        client.create(parts_crd(group))
+        api = f"{group}/v1"
+        eventually(lambda: _served(server, api), 30, "the CRD is served")
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(server.kubeconfig),
+            "TEST_GROUP": group,
+            "TEST_CERTIFICATE": str(certificate),
+        }
+        command = [sys.executable, "-m", "kopf", "run", "--standalone", "-n", namespace, str(WEBHOOKS)]
+        with (tmp_path / f"{server.kind}.err").open("wb") as errors:
+            process = subprocess.Popen(command, env=environment, stdout=errors, stderr=errors)
+        try:
+            part = {"apiVersion": api, "kind": "Part", "metadata": {"name": "p", "namespace": namespace}}
+
+            def tried(**spec: int) -> Any:
+                """Return the specification that is stored, or why it is refused; the object is deleted again."""
+                try:
+                    stored = client.create({**part, "spec": spec})["spec"]
+                except ctrlhost.ApiError as error:
+                    return str(error)
+                client.delete(api, "Part", "p", namespace)
+                return stored
+
+            eventually(lambda: "size is above 5" in tried(size=6), 60, "the object is refused")
+            eventually(lambda: tried() == {"size": 1}, 60, "the object gets its default")
+            server.note("answers", [tried(size=6), tried(), tried(size=4)])
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0, (tmp_path / f"{server.kind}.err").read_text()[-3000:]
+            for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+                client.delete("admissionregistration.k8s.io/v1", kind, f"auto.{group}")
+
+    compare("kopf webhooks", steps)
 
 
 def _served(server: Server, api: str) -> bool:
