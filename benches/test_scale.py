@@ -63,6 +63,7 @@ def test_an_event_over_tls_reaches_its_reconcile(ratios: Ratios, stub_pods: Call
             ratios.add("scale", name, "s", figures[part], plain_http=plain[part])
 
 
+@pytest.mark.behaviour("faster/FA13")
 def test_compressed_pods(ratios: Ratios) -> None:
     """Pods in memory, without a server: what they take compressed, and what that costs on the way in and per read."""
     count = 20_000

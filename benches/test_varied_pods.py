@@ -35,6 +35,7 @@ def empty(stub_pods: Callable[..., Any]) -> dict[str, float]:
 @pytest.mark.behaviour("scale/SC102")
 @pytest.mark.behaviour("scale/SC103")
 @pytest.mark.behaviour("scale/SC157")
+@pytest.mark.behaviour("faster/FA13")
 def test_memory_of_varied_pods(
     ratios: Ratios, stub_pods: Callable[..., Any], go_peers: Callable[..., dict[str, float]], empty: dict[str, float]
 ) -> None:

@@ -534,3 +534,20 @@ def test_a_transform_sees_the_same_and_cannot_change_the_identity():
         pod = informer.indexer.get_by_key("default/a")
         assert (pod.uid, pod.resource_version, pod.labels) == (WHOLE["metadata"]["uid"], "7", {"t": "1"}), name
         assert informer.stats()["transform_errors"] == 0
+
+
+@behaviour("faster/FA13")
+def test_of_duplicates_the_last_counts_compressed_or_not():
+    body = page_of()["json"]
+    assert body.endswith(b"}]}")
+    metadata = json.dumps(WHOLE["metadata"]).encode()
+    body = body[:-3] + b', "status": {"phase": "Older", "phase": "Last"}, "metadata": ' + metadata + b"}]}"
+    for informer, compressed in ((informer_of(body), 0), (replace(replace(compressing()), body), 1)):
+        assert informer.stats()["compressed_objects"] == compressed
+        (pod,) = informer.indexer.list()
+        assert pod.get_path("status", "phase") == "Last"
+        (pod,) = informer.indexer.list()
+        assert pod.get_path("metadata", "name") == "a"
+        assert pod.get_path("metadata", "missing") is None
+        assert pod.get_path("missing", "phase") is None
+        assert pod.to_dict() == {**WHOLE, "status": {"phase": "Last"}}

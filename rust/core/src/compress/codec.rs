@@ -124,9 +124,10 @@ impl Codec {
     /// Decompress a frame of a body with that length and that hash; None if it is of no such body.
     pub(crate) fn decompress(&self, frame: &[u8], len: usize, hash: u64) -> Option<Vec<u8>> {
         self.decompressions.fetch_add(1, Ordering::Relaxed);
-        let mut body = vec![0; len];
+        // Not filled with zeros first: the frame is written to the capacity.
+        let mut body = Vec::with_capacity(len);
         let written = DECOMPRESSING.with_borrow_mut(|context| {
-            context.decompress_using_ddict(body.as_mut_slice(), frame, &self.decompressing)
+            context.decompress_using_ddict(&mut body, frame, &self.decompressing)
         });
         let whole = written.is_ok_and(|written| written == len) && self::hash(&body) == hash;
         whole.then_some(body)

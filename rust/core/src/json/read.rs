@@ -92,6 +92,13 @@ impl<'a> Value<'a> {
             .map(|(_, value)| value)
     }
 
+    /// Return the first member of that name, in an object whose members have different names; what follows it is not read.
+    pub(crate) fn only(self, name: &str) -> Option<Value<'a>> {
+        let mut members = self.members();
+        let member = members.find(|(key, _)| key_is(key.0.as_bytes(), name));
+        member.map(|(_, value)| value)
+    }
+
     /// Return the offset of this value in `text`, which must contain it.
     pub fn offset_in(self, text: &str) -> usize {
         (self.0.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
@@ -146,7 +153,7 @@ impl<'a> Iterator for Walk<'a> {
 #[cfg(test)]
 thread_local! {
     /// The values that this thread has read.
-    pub(super) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(crate) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Return the offset after the value that begins at `at`.

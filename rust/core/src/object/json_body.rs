@@ -10,6 +10,8 @@ use crate::json::text::key_is;
 use crate::owner::OwnerReference;
 
 /// Valid JSON text of a whole object, and where in it lies what is read of every object.
+///
+/// The builder drops duplicates, so the members of the root have different names, and those of the metadata.
 #[derive(Debug, Default)]
 pub(super) struct JsonBody {
     pub(super) text: Box<str>,
@@ -26,7 +28,7 @@ impl JsonBody {
     }
 
     fn in_metadata(&self, name: &str) -> Value<'_> {
-        self.at(self.metadata).get(name).unwrap_or(Value(""))
+        self.at(self.metadata).only(name).unwrap_or(Value(""))
     }
 
     /// Return the body with this text, which is one that a builder has written.
@@ -36,7 +38,7 @@ impl JsonBody {
             ..Self::default()
         };
         let place = |value: Value<'_>| Place::of(value, &body.text);
-        let metadata = Value(&body.text).get("metadata").unwrap_or(Value(""));
+        let metadata = Value(&body.text).only("metadata").unwrap_or(Value(""));
         let mut places = [Place::default(); 4];
         for (key, value) in metadata.members() {
             let names = ["uid", "resourceVersion", "labels", "ownerReferences"];
@@ -112,16 +114,22 @@ impl JsonBody {
 
     pub(super) fn find(&self, path: &[Step]) -> Option<Value<'_>> {
         let (mut at, rest) = match path {
-            [Step::Key(first), Step::Key(second), rest @ ..]
-                if **first == *"metadata" && **second == *"labels" =>
-            {
-                (self.at(self.labels), rest)
+            [Step::Key(first), Step::Key(second), rest @ ..] if **first == *"metadata" => {
+                let value = match &**second {
+                    "labels" => self.at(self.labels),
+                    name => self.in_metadata(name),
+                };
+                (value, rest)
             }
             [Step::Key(first), rest @ ..] if **first == *"metadata" => {
                 (self.at(self.metadata), rest)
             }
+            [Step::Key(first), rest @ ..] => (Value(&self.text).only(first)?, rest),
             _ => (Value(&self.text), path),
         };
+        if at.kind() == Kind::Null {
+            return None;
+        }
         for step in rest {
             at = match step {
                 Step::Key(name) => at.get(name)?,
@@ -187,4 +195,39 @@ fn strings(map: Value<'_>) -> StringMap<'_> {
         (name, inner.as_text().unwrap_or_default())
     });
     pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::read::STEPS;
+
+    // behaviour: faster/FA13
+    #[test]
+    fn a_walk_stops_at_the_member_of_the_root_and_of_the_metadata() {
+        let body = |rest: &str| {
+            let metadata = r#"{"name":"a","uid":"b","labels":{}}"#;
+            JsonBody::of(format!(
+                r#"{{"metadata":{metadata},"status":{{"phase":"Running"}}{rest}}}"#
+            ))
+        };
+        let (short, long) = (body(""), body(r#","spec":{"containers":[]},"more":1"#));
+        for (path, json) in [
+            (["status", "phase"], r#""Running""#),
+            (["metadata", "name"], r#""a""#),
+        ] {
+            let path = path.map(|name| Step::Key(name.into()));
+            let steps = [&short, &long].map(|body| {
+                let before = STEPS.get();
+                assert_eq!(body.find(&path), Some(Value(json)));
+                STEPS.get() - before
+            });
+            assert_eq!(steps[0], steps[1]);
+        }
+        // The name is the first member of the metadata.
+        let before = STEPS.get();
+        let name = ["metadata", "name"].map(|name| Step::Key(name.into()));
+        assert!(long.find(&name).is_some());
+        assert_eq!(STEPS.get() - before, 2);
+    }
 }
