@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import ctrlhost
 from benches.informers import LIMIT, peak_bytes, resident_bytes
 from ctrlhost.config.settings import HostSettings
-from ctrlhost.host.freed_memory import keep_little, trim
 from ctrlhost.reflector.encodings import Encodings
 from ctrlhost.reflector.options import ReflectorOptions
 from ctrlhost.workqueue import ShutDown, WorkQueue
@@ -52,8 +51,7 @@ def settled_bytes(pods: ctrlhost.Informer) -> int:
     last = resident_bytes()
     while time.monotonic() < deadline:
         time.sleep(1.0)
-        # As a host does every few minutes; what is compressed is freed a moment after it is counted.
-        trim()
+        # What is compressed is freed a moment after it is counted.
         now = resident_bytes()
         if now > 0.99 * last:
             return now
@@ -85,7 +83,6 @@ def main() -> None:
     """Measure a cache of the pods of the server that the arguments name."""
     encoding, server, *ca = sys.argv[1:]
     # As a host does.
-    keep_little()
     sys.setswitchinterval(HostSettings().switch_interval)
     client = ctrlhost.Client(server, ca=ca[0]) if ca else ctrlhost.Client.load(server)
     options = ReflectorOptions(encodings=Encodings("json" if encoding == "json" else "auto"))

@@ -1,10 +1,12 @@
 """One informer against the stub server, in a process of its own so that its memory can be read.
 
-    python -m benches.informers ctrlhost|json|json-beside|official|kopf|latency|latency-beside|idle URL EVENTS [CA]
+    python -m benches.informers NAME URL EVENTS [CA]
 
-Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as JSON; or the
-latency from event to reconcile; or the cost of idle informers. `json`: events as JSON, not protobuf. `beside`: while a
-thread computes. `idle`: EVENTS is the number of seconds.
+NAME is one of `ctrlhost`, `json`, `json-beside`, `official`, `kopf`, `latency`, `latency-beside`, `idle`, `library` and
+`library-json`. Prints the seconds of the first list, the events per second after it and the resident bytes per pod, as
+JSON; or the latency from event to reconcile; or the cost of idle informers; or the growth of a process that uses the
+library. `json`: as JSON, not protobuf. `beside`: while a thread computes. `idle` and `library`: EVENTS is the number of
+seconds after the list.
 """
 
 from __future__ import annotations
@@ -176,6 +178,27 @@ def idle_informers(url: str, seconds: int, ca: str | None) -> dict[str, float]:
     return {"cpu": cpu, "threads_per_informer": threads / 50, "bytes_per_informer": grown}
 
 
+def growth_of_a_library_user(
+    url: str, seconds: int, ca: str | None, *, encoding: Literal["auto", "json"] = "auto"
+) -> dict[str, float]:
+    """Measure by how much a process has grown so many seconds after its informer was synced, without queue and host."""
+    import ctrlhost
+    from ctrlhost.reflector.encodings import Encodings
+    from ctrlhost.reflector.options import ReflectorOptions
+
+    client = ctrlhost.Client(url, ca=ca)
+    before = resident_bytes()
+    factory = ctrlhost.InformerFactory(client, options=ReflectorOptions(encodings=Encodings(encoding)))
+    pods = factory.informer("v1", "Pod")
+    start = time.perf_counter()
+    factory.start()
+    assert factory.wait_for_sync(LIMIT)
+    listed = time.perf_counter() - start
+    time.sleep(seconds)
+    held = sum(pods.parts[0].engine.stats()["memory"].values())
+    return {"list_seconds": listed, "held_bytes": held, "grown_bytes": resident_bytes() - before}
+
+
 def official_informer(url: str, events: int, _ca: str | None) -> dict[str, float]:
     """Run the official client's informer with handlers that put the key into a set."""
     from kubernetes import client
@@ -250,6 +273,8 @@ MEASURED: dict[str, Callable[[str, int, str | None], dict[str, float]]] = {
     "latency": partial(reconcile_latency, beside=False),
     "latency-beside": partial(reconcile_latency, beside=True),
     "idle": idle_informers,
+    "library": growth_of_a_library_user,
+    "library-json": partial(growth_of_a_library_user, encoding="json"),
 }
 
 

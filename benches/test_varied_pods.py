@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from benches.test_informer import run
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -60,6 +62,18 @@ def test_memory_of_varied_pods(
         peak, steady = (figures[f"{part}_bytes"] - empty["resident_bytes"] for part in ("peak", "resident"))
         ratios.add("scale", f"peak of the memory while listing {how} to its steady state", "", peak / steady)
     ratios.add("scale", "first read of a field of a cached pod", "s", ours["read_seconds"])
+
+
+@pytest.mark.behaviour("faster/FA5")
+def test_memory_of_a_library_user(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
+    """Without a host, 5 s after the sync; the process had imported everything before."""
+    for which, form in (("library-json", "JSON"), ("library", "protobuf")):
+        with stub_pods(10_000, 0, tls=True) as (url, ca):
+            figures = run(which, url, 5, ca)
+        name = f"library with 10,000 varied pods in {form}"
+        ratios.add("scale", f"{name}: growth of the memory", "B", figures["grown_bytes"])
+        ratios.add("scale", f"{name}: counted", "B", figures["held_bytes"])
+        ratios.add("scale", f"{name}: time until synced", "s", figures["list_seconds"])
 
 
 @pytest.mark.behaviour("scale/SC154")

@@ -28,7 +28,6 @@ from ctrlhost.controller.pauses import Pauses
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError, CtrlhostError, PluginNotFound
 from ctrlhost.host.admin import Admin
-from ctrlhost.host.freed_memory import keep_little
 from ctrlhost.host.host import Host
 from ctrlhost.host.log_levels import levels
 from ctrlhost.host.metrics import of_child
@@ -399,7 +398,6 @@ def main() -> int:
     )
     for change in start.log_levels:
         levels.set(change.loggers, change.level, change.seconds)
-    keep_little()
     try:
         with switching_after(settings.switch_interval):
             return Child(start, channel).run()

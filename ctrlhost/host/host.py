@@ -17,7 +17,6 @@ from ctrlhost.config.load import Configuration
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.clients import HostClients
-from ctrlhost.host.freed_memory import FreedMemory, keep_little
 from ctrlhost.host.inspection import Inspection
 from ctrlhost.host.outages import Outages
 from ctrlhost.host.servers import HostServers
@@ -111,7 +110,6 @@ class Host:
         self._metrics_access: MetricsAccess | None = None
         self._local_socket = local_socket
         self._directory: RunDirectory | None = None
-        self._freed_memory = FreedMemory(lambda: self.factory, self.clock)
         self._outages = Outages(lambda: self.factory, lambda: self.client, self.clock)
         self._review = Review(self.plugins, self.clock, self._each_second)
         self._rights = Rights(self.plugins)
@@ -348,7 +346,6 @@ class Host:
         return state.services
 
     def _each_second(self) -> None:
-        self._freed_memory.check()
         self._outages.check()
         if self.state.processor is not None:
             self.state.processor.look()
@@ -445,7 +442,6 @@ class Host:
         reloads the settings, or if the terminal was closed, is as SIGTERM.
         Must be called in the main thread.
         """
-        keep_little()
         watched = self._gil_watch or nullcontext()
         with watched, self._signals.caught(), switching_after(self.settings.switch_interval):
             return self._run()

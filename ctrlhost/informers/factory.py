@@ -308,12 +308,6 @@ class InformerFactory:
         with self._lock:
             return list(self._sharing.informers.values())
 
-    def memory(self) -> tuple[int, int]:
-        """Return the bytes that the informers hold, as the memory budget counts them, and what compression saves."""
-        stats = [part.engine.stats() for informer in self._watched() for part in informer.parts]
-        held = sum(sum(counts["memory"].values()) for counts in stats)
-        return held, sum(counts["plain_bytes"] - counts["memory"]["body"] for counts in stats)
-
     def start(self) -> None:
         """Start the requested informers that are not running; call it again after further requests."""
         with self._lock:

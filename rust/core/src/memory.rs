@@ -1,6 +1,8 @@
 //! Bytes of memory, by what they are for.
 
 use std::ops::{AddAssign, SubAssign};
+use std::sync::OnceLock;
+use std::thread;
 
 /// What cached objects take, by part; with the allocator's share of each block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +54,32 @@ impl AddAssign for Memory {
 impl SubAssign for Memory {
     fn sub_assign(&mut self, other: Self) {
         self.combine(other, usize::saturating_sub);
+    }
+}
+
+/// What returns freed memory to the system.
+static RELEASE: OnceLock<fn()> = OnceLock::new();
+
+/// Set the function that returns freed memory to the system, for an allocator that keeps it. Only the first call counts.
+///
+/// It is called after much was freed, on a thread that nobody waits for.
+pub fn set_release(release: fn()) {
+    let _ = RELEASE.set(release);
+}
+
+/// Return freed memory to the system: for a thread that nobody waits for, after it has freed much.
+pub(crate) fn release() {
+    if let Some(release) = RELEASE.get() {
+        release();
+    }
+}
+
+/// Do so on a thread of its own.
+pub(crate) fn release_apart() {
+    if let Some(release) = RELEASE.get() {
+        let thread = thread::Builder::new().name("ctrlhost-trim".to_owned());
+        // Without a thread the memory is returned the next time.
+        drop(thread.spawn(release));
     }
 }
 

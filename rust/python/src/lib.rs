@@ -11,6 +11,7 @@
     reason = "Python calls methods, whether or not they use the object"
 )]
 
+mod allocator;
 mod budget;
 mod build_info;
 mod interpreter;

@@ -12,6 +12,7 @@ mod attached;
 mod bookmarks;
 pub mod decoders;
 mod follow;
+mod freed;
 mod handlers;
 mod incoming;
 mod intake;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Weak};
 
 use attached::{Attached, Noted};
 pub use follow::{Body, FollowError, Follower, Received, Source, Told};
+use freed::Freed;
 pub use intake::{FeedError, WatchProgress};
 use intake::{Input, Intake};
 use packer::Packer;
@@ -117,6 +119,7 @@ pub struct SharedInformer {
     reached: Mutex<String>,
     counters: Arc<Counters>,
     account: Arc<Account>,
+    freed: Freed,
     arrivals: Arrivals,
     started: AtomicBool,
     stopped: AtomicBool,
@@ -143,6 +146,7 @@ impl SharedInformer {
             reached: Mutex::new(Rank::Reached, String::new()),
             counters,
             account,
+            freed: Freed::default(),
             arrivals: Arrivals::default(),
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -299,6 +303,7 @@ impl SharedInformer {
         self.account.settle(|| self.packer.memory_with(&self.store));
         self.counters.processed.add(processed);
         self.packer.look(&self.store);
+        self.freed.count(processed, || self.store.memory().sum());
         processed
     }
 

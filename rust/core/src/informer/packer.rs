@@ -11,6 +11,7 @@ use super::Config;
 use crate::budget::Account;
 use crate::compress::{Codec, Compression, Samples};
 use crate::event_log::EventLog;
+use crate::memory::release;
 use crate::object::{BodyKind, Object};
 use crate::store::{Store, Twins};
 use crate::sync::Mutex;
@@ -86,11 +87,23 @@ impl Packer {
 
     /// Return the object compressed; None if it stays as it is.
     pub(super) fn pack(&self, object: &Object) -> Option<Arc<Object>> {
+        self.packed(object).map(Arc::new)
+    }
+
+    /// Return the object compressed, as one that has nothing in common with the plain one.
+    ///
+    /// Plain objects are allocated one after the other, so that a key that stays would keep the pages around it.
+    pub(super) fn pack_apart(&self, object: &Object) -> Option<Arc<Object>> {
+        let packed = self.packed(object)?.with_own_key();
+        Some(Arc::new(packed))
+    }
+
+    fn packed(&self, object: &Object) -> Option<Object> {
         if self.compression == Compression::Off || object.is_packed() {
             return None;
         }
         let codec = self.side(object.body_kind()).codec.get()?.as_ref()?;
-        object.pack(codec).map(Arc::new)
+        object.pack(codec)
     }
 
     /// Return whether objects are compressed now.
@@ -123,7 +136,7 @@ impl Packer {
         if is_list || !self.is_ready() {
             self.unswept.store(true, Ordering::SeqCst);
         } else {
-            self.settle(store, objects);
+            self.settle(store, objects, Self::pack);
         }
     }
 
@@ -199,7 +212,7 @@ impl Packer {
         let mut from = Some(0);
         while let (Some(at), Some(store)) = (from, store.upgrade()) {
             let (objects, next) = store.writing().piece(at, CHUNK);
-            self.settle(&store, objects.iter());
+            self.settle(&store, objects.iter(), Self::pack_apart);
             from = next;
         }
     }
@@ -217,8 +230,13 @@ impl Packer {
     }
 
     /// Compress those of the objects that are in the store.
-    fn settle<'a>(&self, store: &Store, objects: impl Iterator<Item = &'a Arc<Object>>) {
-        let twins = objects.filter_map(|object| Some((object.clone(), self.pack(object)?)));
+    fn settle<'a>(
+        &self,
+        store: &Store,
+        objects: impl Iterator<Item = &'a Arc<Object>>,
+        pack: fn(&Self, &Object) -> Option<Arc<Object>>,
+    ) {
+        let twins = objects.filter_map(|object| Some((object.clone(), pack(self, object)?)));
         self.exchange(store, &twins.collect::<Vec<_>>());
     }
 
@@ -286,8 +304,13 @@ impl Side {
     }
 }
 
-/// Run on a thread of its own; return false if there can be none, so that nothing is compressed now.
+/// Run on a thread of its own, which returns the memory that it has freed to the system; return false if there can be
+/// none, so that nothing is compressed now.
 fn spawn(work: impl FnOnce() + Send + 'static) -> bool {
     let thread = thread::Builder::new().name("ctrlhost-pack".to_owned());
-    thread.spawn(work).is_ok()
+    let spawned = thread.spawn(move || {
+        work();
+        release();
+    });
+    spawned.is_ok()
 }

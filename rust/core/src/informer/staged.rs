@@ -1,10 +1,11 @@
 //! The objects of a list in progress.
 
+use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 use super::packer::{CHUNK, Packer};
 use crate::budget::{Account, OverBudget};
@@ -38,9 +39,10 @@ impl List {
 /// Objects in the order in which their keys first came; the last object of a key counts.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
-    /// None for an object that was staged and deleted again, or left out.
-    objects: Vec<Option<One>>,
-    places: HashMap<Key, usize, RandomState>,
+    slots: Vec<Slot>,
+    /// The place of each key.
+    places: HashTable<u32>,
+    hasher: RandomState,
     /// Bytes of objects since the heap last grew.
     grown: usize,
     /// What the objects take that the store does not have.
@@ -55,12 +57,34 @@ pub(super) struct Staged {
     plain: Vec<usize>,
 }
 
-/// A staged object.
+/// What is at a place.
 #[derive(Debug)]
-struct One {
-    object: Arc<Object>,
-    /// The store has it, so that it takes nothing more.
-    known: bool,
+enum Slot {
+    /// An object that the store lacks.
+    New(Arc<Object>),
+    /// An object that the store has, so that it takes nothing more.
+    Known(Arc<Object>),
+    /// The key of an object that was left out.
+    LeftOut(Key),
+    /// The object was deleted again.
+    Gone,
+}
+
+impl Slot {
+    fn object(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::New(object) | Self::Known(object) => Some(object),
+            Self::LeftOut(_) | Self::Gone => None,
+        }
+    }
+
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Self::New(object) | Self::Known(object) => Some(object.key()),
+            Self::LeftOut(key) => Some(key),
+            Self::Gone => None,
+        }
+    }
 }
 
 impl Staged {
@@ -84,8 +108,7 @@ impl Staged {
         };
         let memory = taken_by(&object);
         let before = self.len();
-        let place = self.place(object.key());
-        self.clear(place, account);
+        let place = self.empty_place(object.key(), account);
         self.whole += memory.sum();
         self.plain_bytes += object.plain_len();
         if known || account.stage(memory.sum()) {
@@ -100,60 +123,71 @@ impl Staged {
                 grow_heap();
                 self.grown = 0;
             }
-            self.set(place, Some(One { object, known }));
+            let kind = if known { Slot::Known } else { Slot::New };
+            self.set(place, kind(object));
             return Ok(());
         }
         if !listed || !account.has_room_for(self.whole) {
             return Err(account.over_budget(before));
         }
         self.incomplete = true;
-        self.set(place, None);
         Ok(())
     }
 
-    fn set(&mut self, place: usize, one: Option<One>) {
-        match self.objects.get_mut(place) {
-            Some(slot) => *slot = one,
-            None => self.objects.push(one),
-        }
+    /// Put something at a place; return what was there.
+    fn set(&mut self, place: usize, new: Slot) -> Slot {
+        let slot = self.slots.get_mut(place);
+        slot.map_or(Slot::Gone, |slot| std::mem::replace(slot, new))
     }
 
-    /// Drop the object of a place, and give back what it takes.
-    fn clear(&mut self, place: usize, account: &Account) {
-        let Some(one) = self.objects.get_mut(place).and_then(Option::take) else {
+    /// Count what the object of a slot has taken as free.
+    fn uncount(&mut self, slot: &Slot, account: &Account) {
+        let Some(object) = slot.object() else {
             return;
         };
-        let memory = taken_by(&one.object);
+        let memory = taken_by(object);
         self.whole = self.whole.saturating_sub(memory.sum());
-        self.plain_bytes = self.plain_bytes.saturating_sub(one.object.plain_len());
-        if !one.known {
+        self.plain_bytes = self.plain_bytes.saturating_sub(object.plain_len());
+        if matches!(slot, Slot::New(_)) {
             self.memory -= memory;
             account.unstage(memory.sum());
         }
     }
 
-    fn place(&mut self, key: &Key) -> usize {
-        *self.places.entry_ref(key).or_insert(self.objects.len())
+    /// Return the place of a key, without its object.
+    fn empty_place(&mut self, key: &Key, account: &Account) -> usize {
+        let hash = self.hasher.hash_one(key);
+        let slots = &self.slots;
+        let known = self.places.find(hash, |place| is_at(slots, *place, key));
+        if let Some(place) = known.map(|place| *place as usize) {
+            let old = self.set(place, Slot::LeftOut(key.clone()));
+            self.uncount(&old, account);
+            return place;
+        }
+        let place = self.slots.len();
+        self.slots.push(Slot::LeftOut(key.clone()));
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        // Four billion objects do not fit into memory.
+        let number = u32::try_from(place).unwrap_or(u32::MAX);
+        self.places.insert_unique(hash, number, |place| {
+            let key = slots.get(*place as usize).and_then(Slot::key);
+            key.map_or(0, |key| hasher.hash_one(key))
+        });
+        place
     }
 
     /// Begin to learn a dictionary if it is time for that; compress some of what came before it.
     pub(super) fn pack(&mut self, packer: &Arc<Packer>, store: &Arc<Store>, account: &Account) {
         if packer.wants(self.len(), self.plain_bytes) {
-            let staged = self.objects.iter().flatten();
-            let objects: Vec<_> = staged.map(|one| &one.object).collect();
-            packer.learn(&objects, store);
+            packer.learn(&self.objects(), store);
         }
         if !packer.is_ready() {
             return;
         }
         let left = self.plain.len().saturating_sub(CHUNK);
         for place in self.plain.drain(left..) {
-            let slot = self.objects.get_mut(place).and_then(Option::as_mut);
-            if let Some(One {
-                object,
-                known: false,
-            }) = slot
-                && let Some(packed) = packer.pack(object)
+            if let Some(Slot::New(object)) = self.slots.get_mut(place)
+                && let Some(packed) = packer.pack_apart(object)
             {
                 let (before, after) = (taken_by(object), taken_by(&packed));
                 self.memory -= before;
@@ -169,14 +203,22 @@ impl Staged {
     /// Learn a dictionary, however few objects there are, since there is no room for more; return whether the objects
     /// will take less when they come again.
     pub(super) fn learn(&self, packer: &Arc<Packer>, store: &Arc<Store>) -> bool {
-        let staged = self.objects.iter().flatten();
-        let objects: Vec<_> = staged.map(|one| &one.object).collect();
-        packer.learn_early(&objects, store) || packer.is_ready() && !self.plain.is_empty()
+        packer.learn_early(&self.objects(), store) || packer.is_ready() && !self.plain.is_empty()
     }
 
-    pub(super) fn remove(&mut self, key: &str, account: &Account) {
-        if let Some(place) = self.places.remove(key) {
-            self.clear(place, account);
+    fn objects(&self) -> Vec<&Arc<Object>> {
+        self.slots.iter().filter_map(Slot::object).collect()
+    }
+
+    pub(super) fn remove(&mut self, key: &Key, account: &Account) {
+        let (hash, slots) = (self.hasher.hash_one(key), &self.slots);
+        let known = self
+            .places
+            .find_entry(hash, |place| is_at(slots, *place, key));
+        if let Ok(entry) = known {
+            let (place, _) = entry.remove();
+            let old = self.set(place as usize, Slot::Gone);
+            self.uncount(&old, account);
         }
     }
 
@@ -191,17 +233,15 @@ impl Staged {
 
     /// Return the list. In the place of an object that was left out it has the one of the store, if there is one.
     pub(super) fn into_list(self, store: &Store) -> List {
-        let mut objects = Vec::with_capacity(self.objects.len());
-        if self.incomplete {
-            let slot = |place: &usize| self.objects.get(*place).and_then(Option::as_ref);
-            let left_out = self
-                .places
-                .iter()
-                .filter(|(_, place)| slot(place).is_none());
-            objects.extend(left_out.filter_map(|(key, _)| Some((key.clone(), store.get(key)?))));
-        }
-        let staged = self.objects.into_iter().flatten();
-        objects.extend(staged.map(|one| (one.object.key().clone(), one.object)));
+        let mut objects = Vec::with_capacity(self.slots.len());
+        objects.extend(self.slots.into_iter().filter_map(|slot| match slot {
+            Slot::New(object) | Slot::Known(object) => Some((object.key().clone(), object)),
+            Slot::LeftOut(key) => {
+                let known = store.get(&key)?;
+                Some((key, known))
+            }
+            Slot::Gone => None,
+        }));
         List {
             objects,
             is_incomplete: self.incomplete,
@@ -213,6 +253,12 @@ impl Staged {
         let objects = self.len();
         dispose(self, objects);
     }
+}
+
+/// Return whether the key is at a place.
+fn is_at(slots: &[Slot], place: u32, key: &Key) -> bool {
+    let slot = slots.get(place as usize);
+    slot.and_then(Slot::key).is_some_and(|known| known == key)
 }
 
 /// Return what an object takes with its share of the tables.

@@ -86,6 +86,15 @@ impl Object {
         Some(self.with(head, Some(frame)))
     }
 
+    /// Return the object with a key that no other object shares.
+    #[must_use]
+    pub(crate) fn with_own_key(self) -> Self {
+        Self {
+            key: (*self.key).into(),
+            ..self
+        }
+    }
+
     /// Return the object with a plain body: itself, or a decompressed copy.
     ///
     /// # Errors

@@ -98,11 +98,12 @@ impl Content {
         (place, old)
     }
 
-    /// Exchange an object, if it is still the same, for itself in another form.
+    /// Exchange an object and its key, if it is still the same, for itself in another form.
     pub(super) fn exchange(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
         let place = self.items.find(old.key());
         let item = place.and_then(|place| self.items.get_mut(place));
         if let Some(item) = item.filter(|item| Arc::ptr_eq(&item.object, old)) {
+            item.key = new.key().clone();
             item.object = new.clone();
             self.sizes -= old.sizes();
             self.sizes += new.sizes();

@@ -5,16 +5,20 @@ use std::thread;
 use super::Store;
 use super::content::Content;
 use super::index::Index;
+use crate::memory::release;
 
-/// So many objects are dropped by whoever has them: that takes about a millisecond.
-const FEW: usize = 10_000;
+/// So many objects are dropped by whoever has them: that takes a part of a millisecond.
+const FEW: usize = 1_000;
 
-/// Drop something that holds so many objects, on a thread of its own if they are many.
+/// Drop something that holds so many objects; if they are many, on a thread of its own, which returns their memory.
 pub(crate) fn dispose<T: Send + 'static>(what: T, objects: usize) {
     if objects > FEW {
         let thread = thread::Builder::new().name("ctrlhost-drop".to_owned());
         // Without a thread the closure is dropped here, with everything in it.
-        drop(thread.spawn(move || drop(what)));
+        drop(thread.spawn(move || {
+            drop(what);
+            release();
+        }));
     }
 }
 

@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use pyo3::{PyTraverseError, PyVisit};
 
+use crate::allocator;
 use crate::budget::MemoryBudget;
 use crate::clock::not_negative;
 use crate::errors;
@@ -98,6 +99,7 @@ impl SharedInformer {
         budget: Option<&MemoryBudget>,
         compression: &str,
     ) -> PyResult<Self> {
+        allocator::return_early();
         let keeps = Keeps::default();
         let transform = transform.map(|func| PyTransform::shared(keeps.add(func)));
         let config = Config {
