@@ -105,6 +105,7 @@ def test_a_crash_and_a_hang(ratios: Ratios, stub_pods: StubPods, tmp_path: Path)
         ratios.add("isolation", "hang to noticed, beyond heartbeat_timeout", "s", late)
 
 
+@pytest.mark.behaviour("faster/FA14")
 def test_processor_time_of_the_host(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
     """Measure the host at 1,000 events/s, with and without a process that hears them all."""
     events, pace = 20_000, 1_000
