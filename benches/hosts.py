@@ -1,6 +1,8 @@
 """A host with one no-op controller, until it has reconciled a number of pods, in its own process.
 
-    python -m benches.hosts ctrlhost|kopf KUBECONFIG PODS
+    python -m benches.hosts ctrlhost|kopf KUBECONFIG PODS [PLUGIN ...]
+
+The plugins are installed ones, which run in ctrlhost's host as well.
 
 Prints the seconds from the start of the interpreter to the last first reconcile, and the resident bytes then
 and at their peak, as JSON.
@@ -43,9 +45,15 @@ class Seen:
                 self.all.set()
 
 
-def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
-    """Run ctrlhost's host with the default number of workers."""
+def nothing_else() -> bool:
+    """Return that there is nothing else to wait for."""
+    return True
+
+
+def ctrlhost_host(kubeconfig: str, seen: Seen, *others: str) -> Callable[[], bool]:
+    """Run ctrlhost's host with the default number of workers, and other plugins."""
     import ctrlhost
+    from ctrlhost.config.load import Configuration
     from ctrlhost.host.host import Host
 
     def reconcile(_: ctrlhost.Context, request: ctrlhost.Request) -> None:
@@ -56,12 +64,14 @@ def ctrlhost_host(kubeconfig: str, seen: Seen) -> None:
         def ctrlhost_setup(self, plugin: ctrlhost.PluginContext) -> None:
             plugin.add_controller("noop", reconcile, ctrlhost.For("v1", "Pod"))
 
-    host = Host(plugins=[Noop()], client=ctrlhost.Client.load(kubeconfig))
+    assignments = [f"host.kubeconfig={kubeconfig}", *(["plugins.hostname.rest_port=0"] if others else [])]
+    host = Host(plugins=[*others, Noop()], configuration=Configuration.gather(assignments=assignments))
     host.start()
     seen.all.wait(LIMIT)
+    return lambda: host.wait_ready(LIMIT) and all(plugin.state == "running" for plugin in host.plugins)
 
 
-def kopf_operator(kubeconfig: str, seen: Seen) -> None:
+def kopf_operator(kubeconfig: str, seen: Seen) -> Callable[[], bool]:
     """Run kopf's operator with one handler of raw events, its cheapest kind."""
     os.environ["KUBECONFIG"] = kubeconfig
     import logging
@@ -76,20 +86,26 @@ def kopf_operator(kubeconfig: str, seen: Seen) -> None:
 
     threading.Thread(target=lambda: kopf.run(clusterwide=True, standalone=True), daemon=True).start()
     seen.all.wait(LIMIT)
+    return nothing_else
 
 
-MEASURED: dict[str, Callable[[str, Seen], None]] = {"ctrlhost": ctrlhost_host, "kopf": kopf_operator}
+MEASURED: dict[str, Callable[..., Callable[[], bool]]] = {"ctrlhost": ctrlhost_host, "kopf": kopf_operator}
 
 
 def main() -> None:
     """Measure the host that the arguments name."""
     seen = Seen(int(sys.argv[3]))
-    MEASURED[sys.argv[1]](sys.argv[2], seen)
+    runs = MEASURED[sys.argv[1]](sys.argv[2], seen, *sys.argv[4:])
     taken = time.clock_gettime(time.CLOCK_BOOTTIME) - started()
     status = Path("/proc/self/status").read_text()
     # Not getrusage: its peak includes that of the parent process.
     peak, resident = (int(re.search(rf"{name}:\s+(\d+)", status)[1]) * 1024 for name in ("VmHWM", "VmRSS"))  # type: ignore[index]
-    figures = {"complete": seen.all.is_set(), "seconds": taken, "peak_bytes": peak, "resident_bytes": resident}
+    figures = {
+        "complete": seen.all.is_set() and runs(),
+        "seconds": taken,
+        "peak_bytes": peak,
+        "resident_bytes": resident,
+    }
     print(json.dumps(figures), flush=True)
     os._exit(0)
 

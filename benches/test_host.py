@@ -47,8 +47,8 @@ def fill(server: KubeApiserver, count: int) -> None:
         list(pool.map(create, range(count)))
 
 
-def run(which: str, server: KubeApiserver, pods: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benches.hosts", which, str(server.kubeconfig), str(pods)]
+def run(which: str, server: KubeApiserver, pods: int, *plugins: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benches.hosts", which, str(server.kubeconfig), str(pods), *plugins]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=400)
     figures: dict[str, float] = json.loads(done.stdout)
     assert figures["complete"], f"{which} did not reconcile all pods in time"

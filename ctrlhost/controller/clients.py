@@ -11,9 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
-
 from ctrlhost.client.budget import Budget
 from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.coordination.writes import Permit, Refusals, UntilFence, Writes
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 working: ContextVar[Permit | None] = ContextVar("ctrlhost_working", default=None)
 
 
-class ClientCounts(Collector):
+class ClientCounts:
     """Counts of the clients of all plugins of a host: refused writes, and seconds of waiting for the budget."""
 
     def __init__(self) -> None:
@@ -55,6 +52,8 @@ class ClientCounts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""
+        from prometheus_client.core import CounterMetricFamily
+
         yield from self.refusals.collect()
         family = CounterMetricFamily(
             "ctrlhost_client_throttled_seconds",

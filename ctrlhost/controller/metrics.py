@@ -10,12 +10,10 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from prometheus_client.core import Metric
+    from prometheus_client.core import HistogramMetricFamily, Metric
 
 #: Upper bounds of the duration histogram in seconds, as upstream.
 BUCKETS: tuple[float, ...] = (
@@ -125,6 +123,8 @@ class ReconcileMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Return the metric families; called by scrapes, from any thread."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         with self._lock:
             controllers = list(self._controllers.values())
         totals = [(controller.name, controller.workers, controller.total()) for controller in controllers]
@@ -182,6 +182,8 @@ class ReconcileMetrics:
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:
+        from prometheus_client.core import HistogramMetricFamily
+
         bounds = [str(bound) for bound in BUCKETS]
         family = HistogramMetricFamily(metric, "How long reconciles took", labels=("controller",))
         for name, _, total in totals:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost import conditions
+import ctrlhost.conditions as conditions
 from ctrlhost.controller.merge_patch import equal, has_list, merge_patch, plain
 from ctrlhost.suggestions import suggest
 

@@ -10,9 +10,6 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
-
 from ctrlhost._core import Fence, Gate
 from ctrlhost.client.in_flight import InFlight
 from ctrlhost.errors import NotLeading, PluginRestarted
@@ -29,7 +26,7 @@ Reason = Literal["term", "deadline", "restarted"]
 REASONS: tuple[Reason, ...] = ("term", "deadline", "restarted")
 
 
-class Refusals(Collector):
+class Refusals:
     """Counts the writes of all plugins of a host that were refused. Callable from any thread."""
 
     def __init__(self) -> None:
@@ -49,6 +46,8 @@ class Refusals(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the metric family; called by scrapes."""
+        from prometheus_client.core import CounterMetricFamily
+
         family = CounterMetricFamily(
             "ctrlhost_writes_refused",
             "Writes of the plugin that were not sent: the term was over, its deadline passed, or the plugin restarted",

@@ -7,7 +7,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost import conditions
+import ctrlhost.conditions as conditions
 from ctrlhost.controller.caches import Cache
 from ctrlhost.controller.error_groups import decisive, leaves
 from ctrlhost.controller.results import InvalidStatus

@@ -202,7 +202,7 @@ class ChildHost(Host):
         super()._on_election(plugins)
         self.changed.set()
 
-    def serve(self) -> None:
+    def _start_servers(self) -> None:
         """Answer the other host's requests for metrics, queues and pages."""
         self._servers.serve_host(self._start.pages, self.inspection)
 

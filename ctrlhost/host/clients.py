@@ -23,7 +23,7 @@ log = logging.getLogger("ctrlhost.host")
 
 
 class HostClients:
-    """Makes the clients of one host. `load` and `connect` are called once, by one thread; the rest from any thread."""
+    """Makes the clients of one host. `load` and `connect` are called by one thread; the rest from any thread."""
 
     def __init__(self, configuration: Configuration, clock: Clock, api_servers: ApiServers, *, probes: bool) -> None:
         """Make nothing yet. Without `probes`, API servers are not probed."""
@@ -43,6 +43,18 @@ class HostClients:
 
         chosen, context = (settings.kubeconfig, settings.context) if kubeconfig is None else (kubeconfig, None)
         return Client.load(chosen, context, connect_timeout=self._connect_timeout)
+
+    def load_ahead(self, settings: HostSettings) -> Client | None:
+        """Return `load`'s client, which connects already; None for an invalid kubeconfig, which `load` reports."""
+        from ctrlhost.transport.native import NativeTransport
+
+        try:
+            client = self.load(settings, None)
+        except ConfigError:
+            return None
+        if isinstance(client.transport, NativeTransport):
+            client.transport.connect_ahead()
+        return client
 
     def connect(self, client: Client, factory: InformerFactory, *, dry_run: bool) -> Client:
         """Watch the API server of the host's client; return the client that writes, in a dry run without effect."""

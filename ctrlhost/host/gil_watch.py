@@ -13,13 +13,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from ctrlhost.host.output import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -34,7 +33,7 @@ _FORCED_END = 5.0
 _STDERR = 2
 
 
-class GilWatch(Collector):
+class GilWatch:
     """Watches the interpreter lock of this process while its context is open; counts how often it was held."""
 
     def __init__(self, *, stacks: bool) -> None:
@@ -79,6 +78,8 @@ class GilWatch(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the family."""
+        from prometheus_client.core import CounterMetricFamily
+
         yield CounterMetricFamily("ctrlhost_gil_stalls", "Times that no Python code ran for 5 s", value=self.stalls)
 
     def _run(self) -> None:

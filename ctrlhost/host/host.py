@@ -23,6 +23,7 @@ from ctrlhost.host.servers import HostServers
 from ctrlhost.host.signals import SIGNALS_SEEN, StopRequested, StopSignals
 from ctrlhost.host.state import HostState
 from ctrlhost.host.switch_interval import switching_after
+from ctrlhost.supervisor.attempt import Attempt
 from ctrlhost.supervisor.deadlines import Deadlines
 from ctrlhost.supervisor.loader import PluginManager, installed_plugins, name_of
 from ctrlhost.supervisor.processor import PluginProcessor
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from prometheus_client.registry import Collector
+
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
@@ -48,13 +51,14 @@ if TYPE_CHECKING:
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.metrics_access import MetricsAccess
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.supervisor.attempt import Attempt
     from ctrlhost.supervisor.child import ChildAttempt
 
 log = logging.getLogger("ctrlhost.host")
 
 #: Seconds for writing the remaining events after a drain that used all of its time.
 _EVENTS_TIMEOUT = 1.0
+#: Seconds for which plugins that are imported or set up have the interpreter alone; then the servers start beside them.
+_SERVED_AFTER = 5.0
 
 
 class ApiServer(Protocol):
@@ -113,7 +117,7 @@ class Host:
         self._outages = Outages(lambda: self.factory, lambda: self.client, self.clock)
         self._review = Review(self.plugins, self.clock, self._each_second)
         self._rights = Rights(self.plugins)
-        self._prepared = False
+        self._prepared = self._served = False
         self._stopped = False
         #: Without leader election, each host leads until it has drained.
         self._tenure = Tenure.endless()
@@ -172,11 +176,11 @@ class Host:
         self.plugins.append(runtime)
 
     def prepare(self) -> None:
-        """Bind the host's address, import the plugins and check all settings, without running anything yet.
+        """Check all settings and that the host's address is free, and import the plugins, without running anything yet.
 
         Plugins are imported at once, each on its own thread; a plugin that hangs is left to its deadline. ConfigError
         for invalid settings or an address in use; PluginNotFound for a plugin that is not installed. Other errors fail
-        only their plugin. `start` calls this; after an error, `stop` releases the address.
+        only their plugin. `start` calls this; after an error, `stop` ends what has begun.
         """
         if self._prepared:
             return
@@ -198,8 +202,12 @@ class Host:
             from ctrlhost.host.metrics_access import MetricsAccess
 
             self._metrics_access = MetricsAccess(self.settings, lambda: self.client, self.clock)
-        self._servers.serve(self.settings, self.inspection, self._metrics_access)
-        _import_all()
+        self._servers.check(self.settings)
+        if self._own_client and self._probes and self._sandbox is None:
+            # The handshake takes place while the plugins are imported.
+            self.state.client = self._clients.load_ahead(self.settings)
+        if len(named) > 1:
+            _import_all()
         own_client = self._own_client or self._sandbox is not None
         if any(self.configuration.supervision(name).process == "own" for name in named):
             # Not for a host without such plugins, whose start it would delay.
@@ -209,12 +217,10 @@ class Host:
                 self.plugins, self.settings, self.configuration, self._plugin_objects, own_client, self._run_directory
             )
             self.state.children = children
-        if self._local_socket:
-            self._serve_local()
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._plugin_objects.get(runtime.name), self.configuration)
-        wait_while_busy((attempt.configured, attempt.processor_seconds) for attempt in self._attempts())
+        self._wait_for_plugins(lambda attempt: attempt.configured)
         for runtime in self.plugins:
             runtime.prepared()
         self._prepared = True
@@ -223,6 +229,32 @@ class Host:
         if self._directory is None:
             self._directory = RunDirectory()
         return self._directory
+
+    def _wait_for_plugins(self, what: Callable[[Attempt | ChildAttempt], threading.Event]) -> None:
+        """Wait for the plugins, and answer probes meanwhile if that takes long."""
+        attempts = self._attempts()
+        wait_while_busy([(what(attempt), attempt.processor_seconds) for attempt in attempts], _SERVED_AFTER)
+        if not all(what(attempt).is_set() for attempt in attempts):
+            self.serve()
+            wait_while_busy((what(attempt), attempt.processor_seconds) for attempt in attempts)
+
+    def serve(self) -> None:
+        """Start the host's own servers, once; ConfigError for an address in use."""
+        if self._served:
+            return
+        self._served = True
+        self._start_servers()
+
+    def _start_servers(self) -> None:
+        self._servers.serve(self.settings, self.inspection, self._metrics_access)
+        if self._local_socket:
+            self._serve_local()
+        for name, address in self._servers.addresses.items():
+            if name == "socket":
+                log.info("local socket at %s", address.removeprefix("unix:"))
+            else:
+                scheme = "https" if name == "metrics" and self.settings.metrics_tls else "http"
+                log.info("%s on %s://%s", "listening" if name == "status" else f"serving {name}", scheme, address)
 
     def _serve_local(self) -> None:
         from ctrlhost.host.admin import Admin
@@ -248,12 +280,6 @@ class Host:
         self.prepare()
         self.set_up()
         self.configuration.check_controllers({runtime.name: runtime.controller_names for runtime in self.plugins})
-        for name, address in self._servers.addresses.items():
-            if name == "socket":
-                log.info("local socket at %s", address.removeprefix("unix:"))
-            else:
-                scheme = "https" if name == "metrics" and self.settings.metrics_tls else "http"
-                log.info("%s on %s://%s", "listening" if name == "status" else f"serving {name}", scheme, address)
         self.begin(with_crds=self.settings.install_crds or self.settings.sandbox or self._sandbox is not None)
 
     def set_up(self) -> None:
@@ -261,12 +287,12 @@ class Host:
         services = self._services(self.configuration.controllers)
         for runtime in self.plugins:
             runtime.set_up(self._services_of(runtime, services), self._servers.open)
-        wait_while_busy((attempt.set_up, attempt.processor_seconds) for attempt in self._attempts())
+        self._wait_for_plugins(lambda attempt: attempt.set_up)
         for runtime in self.plugins:
             runtime.is_set_up()
 
     def begin(self, *, with_crds: bool | Literal["force"]) -> None:
-        """Allow the plugins to sync and run; the third part of `start`."""
+        """Allow the plugins to sync, and to run once the host is complete; the third part of `start`."""
         if self.events is not None:
             self.events.start()
         if self.leadership is not None and self.factory is not None:
@@ -276,56 +302,43 @@ class Host:
                 # Its peers do not wait for the CRDs of a plugin that hangs before it could name them.
                 runtime.crds_tried.set()
         for runtime in self.plugins:
-            runtime.run(with_crds=with_crds, peers=self.plugins)
+            runtime.run(with_crds=with_crds, peers=self.plugins, only_sync=True)
+        asked = [
+            (attempt.asked, attempt.processor_seconds) for attempt in self._attempts() if isinstance(attempt, Attempt)
+        ]
+        wait_while_busy(asked, _SERVED_AFTER)
+        # What follows is imported while the first lists come in.
+        self._register_metrics()
+        self.serve()
         self._review.start()
         self._rights.start()
+        for runtime in self.plugins:
+            runtime.work()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.controller.clients import ClientCounts
         from ctrlhost.controller.metrics import ReconcileMetrics
         from ctrlhost.controller.services import PluginServices
         from ctrlhost.events.recorder import EventRecorder
-        from ctrlhost.host.metrics import of_host
-        from ctrlhost.host.queue_metrics import QueueCollector
 
         sandbox = self._sandbox.kubeconfig if self._sandbox is not None else None
         client = self.client or self._clients.load(self.settings, sandbox)
         state = self.state
         factory = state.factory = self._make_factory(client)
         client = state.client = self._clients.connect(client, factory, dry_run=self.settings.dry_run)
-        metrics = state.metrics = state.metrics or of_host(self.plugins)
-        reconciles, clients = ReconcileMetrics(), ClientCounts()
         children = state.children
         cpu_seconds = children.cpu_seconds if children is not None else lambda _name: 0.0
-        processor = state.processor = PluginProcessor(self.plugins, cpu_seconds)
+        state.processor = PluginProcessor(self.plugins, cpu_seconds)
         self.events = EventRecorder(client, self.clock)
-        if self._gil_watch is not None:
-            metrics.register(self._gil_watch)
-        metrics.register(reconciles)
-        metrics.register(clients)
-        if self._probes:
-            metrics.register(state.api_servers)
-        metrics.register(QueueCollector(self._is_ours, self._stands_by))
-        if not metrics.child:
-            metrics.register(processor)
-        metrics.register_own(factory.metrics)
-        metrics.register_own(ThreadMetrics())
-        metrics.register_own(self._servers.counts)
-        if self._metrics_access is not None:
-            metrics.register(self._metrics_access)
         if children is not None:
             children.serve(factory, client, sandbox)
-            metrics.register(children)
         if self.settings.leader_elect:
             from ctrlhost.coordination.leadership import Leadership
 
             named = [plugin.name for plugin in self.plugins if not self._elects_itself(plugin)]
-            leadership = Leadership(self.settings, named, client, self.clock, self.events, self._on_election)
-            state.leadership = leadership
-            metrics.register(leadership.metrics)
+            state.leadership = Leadership(self.settings, named, client, self.clock, self.events, self._on_election)
         if client.metrics is not None:
-            metrics.register_own(client.metrics)
-            client.metrics.on_write = self.inspection.reports.reader.writes.wrote
+            client.metrics.on_write = state.writes.wrote
             client.metrics.on_forbidden = self._rights.forbidden
         state.services = PluginServices(
             client=client,
@@ -334,16 +347,36 @@ class Host:
             events=self.events,
             stopping=self.stopping,
             controller_overrides=dict(overrides),
-            metrics=reconciles,
+            metrics=ReconcileMetrics(),
             namespaces=self.settings.namespaces,
             supervision=self.configuration.supervision,
             entries=self._entries,
             candidacy=Candidacy(self._tenure),
             account=self._clients.of_account,
-            client_counts=clients,
+            client_counts=ClientCounts(),
             pauses=state.pauses,
         )
         return state.services
+
+    def _register_metrics(self) -> None:
+        from ctrlhost.host.metrics import of_host
+        from ctrlhost.host.queue_metrics import QueueCollector
+
+        state, services = self.state, self.state.services
+        if services is None or state.factory is None:
+            return
+        metrics = state.metrics or of_host(self.plugins)
+        own: list[Collector | None] = [self._gil_watch, services.metrics, services.client_counts]
+        own += [state.api_servers if self._probes else None, QueueCollector(self._is_ours, self._stands_by)]
+        own += [None if metrics.child else state.processor, self._metrics_access, state.children]
+        own.append(state.leadership.metrics if state.leadership is not None else None)
+        for collector in own:
+            if collector is not None:
+                metrics.register(collector)
+        for collector in (state.factory.metrics, ThreadMetrics(), self._servers.counts, services.client.metrics):
+            if collector is not None:
+                metrics.register_own(collector)
+        state.metrics = metrics
 
     def _each_second(self) -> None:
         self._outages.check()
@@ -517,10 +550,10 @@ def _without_lease(settings: HostSettings) -> HostSettings:
 
 
 def _import_all() -> None:
-    """Import what the host and plugins use, before plugins are imported, each on its own thread.
+    """Import what the host and plugins use, before several plugins are imported, each on its own thread.
 
-    A plugin that hangs may hold an import lock, and threads that import modules which need each other may see half of
-    one.
+    Threads that import modules which need each other may see half of one, or find themselves in a deadlock. A single
+    plugin is imported alone, and the host's own imports follow when it has asked its first lists.
     """
     for home in sorted(set(import_module("ctrlhost")._HOMES.values())):  # noqa: SLF001 - of this package
         import_module(home)

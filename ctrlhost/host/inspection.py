@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.health import Check
-from ctrlhost.host.reports import Reports
 from ctrlhost.host.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.host.child_view import ChildView
+    from ctrlhost.host.reports import Reports
     from ctrlhost.host.state import HostState
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.probe import PluginCheck
@@ -62,9 +63,21 @@ class Inspection:
         self._host = host
         #: What a look at the host reads now.
         self._step = ""
-        self.reports = Reports(host, self)
+        self._reports: Reports | None = None
+        self._making = threading.Lock()
         # On its own thread: a lock that a plugin's code holds up must not hold up the probes.
         self._snapshot = Snapshot(self._look, _Look())
+
+    @property
+    def reports(self) -> Reports:
+        """What pages, `ctrlhost top` and the JSON show."""
+        with self._making:
+            if self._reports is None:
+                # Not at the start: it comes before the first lists, which need none of this.
+                from ctrlhost.host.reports import Reports
+
+                self._reports = Reports(self._host, self)
+            return self._reports
 
     def start(self) -> None:
         """Begin to renew what probes show, on a thread of its own."""

@@ -64,6 +64,16 @@ class HostServers:
         """The addresses of the host's own servers: `status`, `probes`, `metrics` and `socket`, as far as they exist."""
         return {name: server.address for name, server in self._own.items()}
 
+    def check(self, settings: HostSettings) -> None:
+        """Raise ConfigError if an address of the settings cannot be bound now; `serve` binds it."""
+        from ctrlhost.server.addresses import bind
+
+        own = {"listen_probes": settings.own_probes, "listen_metrics": settings.own_metrics, "listen": True}
+        for name, is_own in own.items():
+            if is_own and (address := getattr(settings, name)):
+                for listening in bind(address, f"host.{name}"):
+                    listening.close()
+
     def serve(self, settings: HostSettings, inspection: Inspection, access: MetricsAccess | None = None) -> None:
         """Bind the addresses of the settings and answer requests; ConfigError if one is in use.
 
@@ -149,6 +159,8 @@ class HostServers:
 
         ConfigError for an address of a setting that is in use; PluginLoadError for one of the plugin itself.
         """
+        if not context.listeners:
+            return lambda: None
         from ctrlhost.host.pages import on_loop
         from ctrlhost.server.listener import HttpServer
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.controller.pauses import Pauses
 from ctrlhost.host.api_servers import ApiServers
+from ctrlhost.status.writes import WriteLog
 
 if TYPE_CHECKING:
     from ctrlhost.client import Client
@@ -36,6 +37,8 @@ class HostState:
     pauses: Pauses = field(default_factory=Pauses)
     #: Whether API servers answer; without any in the process of an isolated plugin.
     api_servers: ApiServers = field(default_factory=ApiServers)
+    #: What this process has written.
+    writes: WriteLog = field(default_factory=WriteLog)
     client: Client | None = None
     factory: InformerFactory | None = None
     #: What the plugins use.

@@ -6,8 +6,6 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
-from prometheus_client import CollectorRegistry
-
 from ctrlhost.controller.addresses import is_path
 from ctrlhost.controller.controller import Controller
 from ctrlhost.controller.error_text import line_of
@@ -18,7 +16,6 @@ from ctrlhost.controller.sources import Watches
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, PluginError, PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
-from ctrlhost.plugin.metrics import PluginMetrics
 from ctrlhost.plugin.probe import PluginCheck
 from ctrlhost.plugin.task import Task, Until
 
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Generic as Parameters
     from typing import Protocol
 
+    from prometheus_client import CollectorRegistry
     from typing_extensions import TypeVar
 
     from ctrlhost.cache import Object
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.source import KindSource, Reads, Source
     from ctrlhost.duration import DurationLike
     from ctrlhost.informers import Informer
+    from ctrlhost.plugin.metrics import PluginMetrics
     from ctrlhost.plugin.report import Report
     from ctrlhost.request import Request, Result
 
@@ -76,9 +75,8 @@ class PluginContext(Parameters[S, State]):
         self.log = self.scope.log
         #: The host's clock; tests may replace it.
         self.clock = services.clock
-        self.metrics = CollectorRegistry()
-        #: What the host collects from `metrics`.
-        self.collected = PluginMetrics(name, self.metrics, self.scope.entries)
+        self._lock = threading.Lock()
+        self._collected: PluginMetrics | None = None
         self.controllers: list[Controller] = []
         self.tasks: list[Task] = []
         #: ASGI applications, by path below `/NAME` on the host's server.
@@ -104,6 +102,24 @@ class PluginContext(Parameters[S, State]):
     @state.setter
     def state(self, state: State) -> None:
         self.scope.state = state
+
+    @property
+    def metrics(self) -> CollectorRegistry:
+        """The registry of the plugin's own metrics, which the host shows with its own."""
+        return self.collected.registry
+
+    @property
+    def collected(self) -> PluginMetrics:
+        """What the host collects from `metrics`."""
+        with self._lock:
+            if self._collected is None:
+                # Not at the start, which a plugin without metrics need not delay.
+                from prometheus_client import CollectorRegistry
+
+                from ctrlhost.plugin.metrics import PluginMetrics
+
+                self._collected = PluginMetrics(self.name, CollectorRegistry(), self.scope.entries)
+            return self._collected
 
     def start_together(self) -> None:
         """Hold back all workers and `ctrlhost_synced` until the caches of all controllers are full.

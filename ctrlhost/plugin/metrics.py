@@ -98,7 +98,7 @@ class PluginMetrics:
         self.plugin = plugin
         #: What was left out or came too late, by one of `REASONS`.
         self.errors: Counter[str] = Counter()
-        self._registry = registry
+        self.registry = registry
         self._entries = entries or Entries(plugin)
         self._probe = Probe(f"{plugin}/probe", self._collect)
         #: The `Accept` headers of the scrapes so far, by content type.
@@ -167,7 +167,7 @@ class PluginMetrics:
 
     def _valid(self, left: Callable[[], int]) -> Iterator[Metric]:
         """Return copies of the metrics that are valid, with as many series as are `left`."""
-        collected = iter(self._registry.collect())
+        collected = iter(self.registry.collect())
 
         def copied() -> list[tuple[Metric, bool]]:
             return [_copied(next(collected), left())]

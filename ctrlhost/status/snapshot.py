@@ -16,7 +16,6 @@ from ctrlhost.controller.key_text import key_text
 from ctrlhost.status import model
 from ctrlhost.status.informers import informer_rows
 from ctrlhost.status.samples import Samples, depth_of
-from ctrlhost.status.writes import WriteLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.health import Check
     from ctrlhost.informers import InformerFactory
-    from ctrlhost.status.writes import Write
+    from ctrlhost.status.writes import Write, WriteLog
     from ctrlhost.supervisor.processor import PluginProcessor
     from ctrlhost.supervisor.runtime import PluginRuntime
     from ctrlhost.transport.reachability import Reachability
@@ -54,6 +53,7 @@ class ReadHost(Protocol):
     leadership: Leadership | None
     services: PluginServices | None
     processor: PluginProcessor | None
+    writes: WriteLog
 
     @property
     def server(self) -> Reachability | None:
@@ -67,7 +67,7 @@ class StatusReader:
         """Read `host`, which need not be started."""
         self._host = host
         self.started = time.time()
-        self.writes = WriteLog()
+        self.writes = host.writes
         self.samples = Samples(self.controllers, self._totals)
 
     def controllers(self) -> list[Controller]:

@@ -64,6 +64,8 @@ class Attempt:
         self.permissions: tuple[Permission, ...] = ()
         #: Set when the plugin's settings are read, and when it is set up; or when the attempt is over.
         self.configured, self.set_up = threading.Event(), threading.Event()
+        #: Set when the first lists are asked, or when the attempt is over.
+        self.asked = threading.Event()
         #: Whether the attempt has failed or was asked to end.
         self.ending = threading.Event()
         #: Guards the end of the attempt and the begin of its context, which the end closes.
@@ -149,6 +151,7 @@ class Attempt:
             self._halted.set()
             self.configured.set()
             self.set_up.set()
+            self.asked.set()
             self.owner.crds_tried.set()
 
     def _live(self) -> None:
@@ -188,6 +191,9 @@ class Attempt:
             for informer in context.informers:
                 informer.choose()
             context.services.factory.start()
+        self.asked.set()
+        # The caches fill meanwhile.
+        self._wait(owner.may_work)
         self._work(plugin, context)
 
     def _wait(self, event: threading.Event) -> None:

@@ -23,9 +23,10 @@ class Owner(Protocol):
     name: str
     #: What the host allows the plugin.
     supervision: Supervision
-    #: Set by the host when the plugin may be set up, and when all informers are declared.
+    #: Set by the host when the plugin may be set up, when all informers are declared, and when the host is complete.
     may_set_up: threading.Event
     may_run: threading.Event
+    may_work: threading.Event
     #: Whether to install the plugin's CRDs.
     with_crds: bool | Literal["force"]
 

@@ -6,9 +6,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
-
 from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 HOST = "_host"
 
 
-class PluginProcessor(Collector):
+class PluginProcessor:
     """Sums the processor time of threads by plugin, ended ones too. Callable from any thread.
 
     `look` is called each second: what a thread uses between the last look and its end counts as the host's.
@@ -75,6 +72,8 @@ class PluginProcessor(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the family; called by scrapes."""
+        from prometheus_client.core import CounterMetricFamily
+
         family = CounterMetricFamily(
             "ctrlhost_plugin_cpu_seconds",
             "Processor time of the plugin's threads or processes; `_host` is the rest of the host's process",

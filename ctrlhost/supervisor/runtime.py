@@ -74,6 +74,7 @@ class PluginRuntime:
         self.plugin: Plugin | None = None
         self.attempt: Attempt | ChildAttempt | None = None
         self.may_set_up, self.may_run, self.crds_tried = threading.Event(), threading.Event(), threading.Event()
+        self.may_work = threading.Event()
         self.with_crds: bool | Literal["force"] = False
         #: The `crds_tried` of the plugin's peers.
         self.waits_for: Sequence[threading.Event] = ()
@@ -262,14 +263,24 @@ class PluginRuntime:
         self.may_set_up.set()
         self.wake()
 
-    def run(self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = ()) -> None:
+    def run(
+        self, *, with_crds: bool | Literal["force"], peers: Sequence[PluginRuntime] = (), only_sync: bool = False
+    ) -> None:
         """Allow the plugin to sync and run, after installing its CRDs if `with_crds`.
 
-        The plugin also waits until all `peers` have installed theirs, or found that they cannot for now.
+        The plugin also waits until all `peers` have installed theirs, or found that they cannot for now. With
+        `only_sync` it does not run until `work` is called.
         """
+        if not only_sync:
+            self.may_work.set()
         self.with_crds = with_crds
         self.waits_for = tuple(peer.crds_tried for peer in peers if peer is not self)
         self.may_run.set()
+        self.wake()
+
+    def work(self) -> None:
+        """Allow the plugin to run once its caches have synced."""
+        self.may_work.set()
         self.wake()
 
     def opened(self, context: PluginContext, ending: threading.Event) -> None:
@@ -415,6 +426,7 @@ class PluginRuntime:
                 self._set_state("stopping", "")
         self.may_set_up.set()
         self.may_run.set()
+        self.may_work.set()
         drained = True
         if attempt is not None:
             attempt.stop_intake(deadline if well else None)

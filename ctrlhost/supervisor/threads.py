@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -18,14 +19,20 @@ _PATIENCE = 10
 _THREAD_CLOCK = 4 | 2
 
 
-def wait_while_busy(waits: Iterable[tuple[threading.Event, Callable[[], float | None]]]) -> None:
+def wait_while_busy(
+    waits: Iterable[tuple[threading.Event, Callable[[], float | None]]], limit: float = math.inf
+) -> None:
     """Wait until each event is set, or its function has returned the same processor time for a while.
+
+    It waits for `limit` seconds at most.
 
     Plugins that are set up together share informers, so it is worth waiting for one that computes. One that hangs must
     not delay the others. Where the function returns None, this waits for the event.
     """
-    pending = {event: _Progress(used) for event, used in waits}
+    pending, ends = {event: _Progress(used) for event, used in waits}, time.monotonic() + limit
     while pending := {event: seen for event, seen in pending.items() if not event.is_set() and seen.patient()}:
+        if time.monotonic() >= ends:
+            return
         next(iter(pending)).wait(_PERIOD)
 
 

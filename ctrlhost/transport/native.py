@@ -152,6 +152,11 @@ class NativeTransport(Transport):
             connect_timeout=self._connect_timeout,
         )
 
+    def connect_ahead(self) -> None:
+        """Open a connection for the first request, in the background; if that fails, the request says why."""
+        self._here.check()
+        self._client.connect_ahead()
+
     def send(self, request: HttpRequest) -> Response:
         """Return the response, whatever its status; see `Transport.send`."""
         head, _ = carry_out(self._exchange(self._call(request)), self._do)

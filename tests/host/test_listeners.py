@@ -211,6 +211,7 @@ def test_hostname_listens_on_loopback_only(start_host: StartHost, distributions)
         PYTHONPATH=f"{distributions.folder}:{source}",
     )
     host.line("plugin hostname listens on http://127.0.0.1:")
+    host.line("listening on http://127.0.0.1:")
     addresses = listeners(host.pid)
     assert len(addresses) == 3
     assert all(address.startswith("0100007F:") for address in addresses)

@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from ctrlhost.host.child_view import Answer, ChildView
 from ctrlhost.host.reports import Reports
 from ctrlhost.server.listener import HttpServer
+from ctrlhost.status.writes import WriteLog
 from tests.support.waiting import eventually
 
 
@@ -33,7 +34,7 @@ def test_a_process_that_hangs_is_not_waited_for_until_it_answers_again() -> None
         view = ChildView("bad", attempt)
         answer: Any = Answer(attempt, "status", "/", bytes, b"")
         view._status = answer
-        host: Any = SimpleNamespace(plugins=[], factory=None, client=None)
+        host: Any = SimpleNamespace(plugins=[], factory=None, client=None, writes=WriteLog())
         inspection: Any = SimpleNamespace(views=lambda: [view], children=None)
         reports = Reports(host, inspection)
         server = HttpServer(f"unix:{path}", app)

@@ -148,6 +148,12 @@ impl HttpClient {
         }
     }
 
+    fn connect_ahead(&self, py: Python<'_>) -> PyResult<()> {
+        let client = self.0.get()?;
+        interpreter::detach(py, || client.connect_ahead());
+        Ok(())
+    }
+
     #[pyo3(signature = (method, target, headers, body, timeout, what, permit=None))]
     #[expect(clippy::too_many_arguments, reason = "arguments of a Python method")]
     fn call(

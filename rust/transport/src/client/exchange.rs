@@ -46,6 +46,16 @@ pub(super) struct Opened<'a> {
     pub(super) gauge: Gauge<'a>,
 }
 
+/// Open a connection and keep it for the first request.
+pub(super) async fn connect_ahead(inner: &Inner) {
+    let _connecting = Gauge::up(&inner.connecting);
+    let progress = Progress::new("connection", None);
+    let connected = timeout(inner.settings.connect_timeout, connect(inner, &progress));
+    if let Ok(Ok(line)) = connected.await {
+        inner.pool.put(line).await;
+    }
+}
+
 /// Send a request and return the head of its response.
 ///
 /// A request of which nothing was sent goes again over another connection. `state` counts the connections like this one.

@@ -138,6 +138,16 @@ impl Client {
         }
     }
 
+    /// Open a connection for the first request, in the background. If that fails, the request says why when it connects.
+    pub fn connect_ahead(&self) {
+        if self.0.home.check().is_err() {
+            return;
+        }
+        let inner = self.0.clone();
+        // Without the thread, the request fails as well.
+        let _ = runtime::spawn(async move { exchange::connect_ahead(&inner).await });
+    }
+
     /// Return the response, whatever its status. Blocks.
     ///
     /// # Errors
