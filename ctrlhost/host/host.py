@@ -207,7 +207,9 @@ class Host:
             # The handshake takes place while the plugins are imported.
             self.state.client = self._clients.load_ahead(self.settings)
         if len(named) > 1:
+            # A plugin that breaks what all share, such as imports, must not take the servers from the others.
             _import_all()
+            self.serve()
         own_client = self._own_client or self._sandbox is not None
         if any(self.configuration.supervision(name).process == "own" for name in named):
             # Not for a host without such plugins, whose start it would delay.
@@ -553,7 +555,7 @@ def _import_all() -> None:
     """Import what the host and plugins use, before several plugins are imported, each on its own thread.
 
     Threads that import modules which need each other may see half of one, or find themselves in a deadlock. A single
-    plugin is imported alone, and the host's own imports follow when it has asked its first lists.
+    plugin is imported alone, and the host's own imports follow when its first lists are asked.
     """
     for home in sorted(set(import_module("ctrlhost")._HOMES.values())):  # noqa: SLF001 - of this package
         import_module(home)
