@@ -77,6 +77,7 @@ def test_memory_of_a_library_user(ratios: Ratios, stub_pods: Callable[..., Any])
 
 
 @pytest.mark.behaviour("scale/SC154")
+@pytest.mark.behaviour("faster/FA6")
 def test_a_million_pods(ratios: Ratios, stub_pods: Callable[..., Any], empty: dict[str, float]) -> None:
     """Without a peer: client-go takes 18 GB. The limit of the time is for JSON, those of memory are for the default."""
     count = 1_000_000

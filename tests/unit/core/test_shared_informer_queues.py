@@ -44,6 +44,17 @@ def test_real_changes_overtake_the_first_list_and_resyncs(informer: SharedInform
     assert queued(queue) == [("a", "ns", 5)]
 
 
+def test_a_list_of_many_objects_is_queued_in_its_order_and_compared_with_the_next_one(informer: SharedInformer) -> None:
+    queue = WorkQueue()
+    informer.enqueue_to(queue)
+    names = [f"pod-{number * 7919 % 10_007}" for number in range(10_007)]
+    relist(informer, *map(pod, names))
+    assert [name for name, *_ in queued(queue)] == names
+    relist(informer, *(pod(name) for name in names[:6_000]), pod("new"))
+    assert sorted(name for name, *_ in queued(queue)) == sorted([*names[6_000:], "new"])
+    assert sorted(informer.indexer.list_keys()) == sorted(f"ns/{name}" for name in [*names[:6_000], "new"])
+
+
 def owned(name: str, version: int, *owners: dict[str, Any]) -> dict[str, Any]:
     return pod(name, version, ownerReferences=list(owners))
 

@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use super::{DeltaFifo, Deltas, KEEP};
+use super::line::Keyed;
+use super::{Delta, DeltaFifo, Deltas, KEEP};
 use crate::object::Key;
 
 /// A key that was handed out.
@@ -14,6 +15,25 @@ pub struct Popped {
     pub deltas: Deltas,
     /// Whether it belongs to the first list.
     pub is_initial: bool,
+}
+
+/// A key that is being processed, with its newest delta.
+#[derive(Clone)]
+pub(super) struct InFlight {
+    pub(super) key: Key,
+    pub(super) delta: Delta,
+}
+
+impl Keyed for Popped {
+    fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl Keyed for InFlight {
+    fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 /// Keys to process, at least one. Others can take keys once this is dropped, whether the processing ended, failed or
@@ -55,12 +75,11 @@ impl Deref for Batch<'_> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         let mut state = self.fifo.state.lock();
-        state.in_flight.clear();
-        state.in_flight.shrink_to(KEEP);
+        state.in_flight.clear(KEEP);
         state.initial -= state.initial_in_flight;
         state.initial_in_flight = 0;
         state.taken = false;
-        state.release();
+        state.queue.shrink(KEEP);
         drop(state);
         self.fifo.changed.notify_all();
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
+use super::batch::InFlight;
+use super::line::Line;
 use super::{Delta, DeltaFifo, DeltaObject, DeltaType, State};
 use crate::object::{Key, Object};
 use crate::store::Store;
@@ -58,41 +60,34 @@ impl DeltaFifo {
             gone: unlisted,
         } = differences;
         let new = objects.len() - same.iter().filter(|same| **same).count();
-        state.items.reserve(new);
         state.queue.reserve(new);
         for ((key, object), same) in objects.into_iter().zip(same) {
-            if !same || state.holds(&key) || in_flight.contains_key(&key) {
+            if !same || state.holds(&key) || in_flight.contains(&key) {
                 state.push(key, Delta::live(kind, object));
             }
         }
         let mut gone: Vec<(Key, Option<Arc<Object>>)> = Vec::new();
         let State {
             queue,
-            items,
             in_flight: still,
             ..
         } = &*state;
-        for key in queue.iter().filter(|key| !listed.contains(*key)) {
-            let newest = items.get(key).and_then(|deltas| deltas.last());
-            gone.push((
-                key.clone(),
-                newest.and_then(|delta| delta.object.object().cloned()),
-            ));
+        for queued in queue.iter().filter(|one| !listed.contains(&one.key)) {
+            let newest = queued.deltas.last();
+            let object = newest.and_then(|delta| delta.object.object());
+            gone.push((queued.key.clone(), object.cloned()));
         }
         // A key in processing may or may not be known by now; it counts as queued.
-        let others = still
-            .iter()
-            .filter(|(key, _)| !in_flight.contains_key(*key));
-        for (key, delta) in in_flight.iter().chain(others) {
-            if delta.kind != DeltaType::Deleted && !listed.contains(key) && !items.contains_key(key)
-            {
+        let others = still.iter().filter(|one| !in_flight.contains(&one.key));
+        for InFlight { key, delta } in in_flight.iter().chain(others) {
+            if delta.kind != DeltaType::Deleted && !listed.contains(key) && !queue.contains(key) {
                 gone.push((key.clone(), delta.object.object().cloned()));
             }
         }
         let queued_gone = gone.len();
         gone.extend(unlisted.into_iter().filter(|(key, _)| {
-            let in_flight = in_flight.contains_key(key) || still.contains_key(key);
-            !in_flight && !items.contains_key(key)
+            let in_flight = in_flight.contains(key) || still.contains(key);
+            !in_flight && !queue.contains(key)
         }));
         // The known objects have no order; the same input must give the same output.
         gone[queued_gone..].sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -121,7 +116,7 @@ impl DeltaFifo {
                 if let Some(object) = object
                     && !state.closed
                     && !state.holds(key)
-                    && !in_flight.contains_key(key)
+                    && !in_flight.contains(key)
                 {
                     state.push(key.clone(), Delta::live(DeltaType::Sync, object));
                 }
@@ -134,9 +129,11 @@ impl DeltaFifo {
         let state = self.state.lock();
         // Under the lock no batch ends, so whatever the store does not have yet is in flight.
         let mut newest: HashMap<_, _, _> = known.entries().into_iter().collect();
-        let queued = state.items.iter();
-        let queued = queued.filter_map(|(key, deltas)| Some((key, deltas.last()?)));
-        for (key, delta) in state.in_flight.iter().chain(queued) {
+        let queued = state.queue.iter();
+        let queued = queued.filter_map(|one| Some((&one.key, one.deltas.last()?)));
+        let in_flight = state.in_flight.iter();
+        let in_flight = in_flight.map(|one| (&one.key, &one.delta));
+        for (key, delta) in in_flight.chain(queued) {
             match delta.object.object() {
                 Some(object) if delta.kind != DeltaType::Deleted => {
                     newest.insert(key.clone(), object.clone());
@@ -150,7 +147,7 @@ impl DeltaFifo {
     }
 
     /// Hand nothing out until the returned guard is dropped; return what is in flight now, too.
-    fn begin_comparing(&self) -> (Comparing<'_>, HashMap<Key, Delta, RandomState>) {
+    fn begin_comparing(&self) -> (Comparing<'_>, Line<InFlight>) {
         let mut state = self.state.lock();
         state.comparing += 1;
         (Comparing(self), state.in_flight.clone())

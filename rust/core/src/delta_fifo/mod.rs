@@ -7,18 +7,19 @@
 mod batch;
 mod comparison;
 mod delta;
+mod line;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use smallvec::smallvec;
 
 pub use batch::{Batch, Popped};
 pub use comparison::KnownObjects;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas};
+
+use batch::InFlight;
+use line::Line;
 
 use crate::object::{Key, Object};
 use crate::sync::{Condvar, Mutex, Rank, wait, wait_until};
@@ -169,7 +170,8 @@ impl DeltaFifo {
 
     /// Return the queued keys, in order.
     pub fn keys(&self) -> Vec<Key> {
-        self.state.lock().queue.iter().cloned().collect()
+        let state = self.state.lock();
+        state.queue.iter().map(|one| one.key.clone()).collect()
     }
 }
 
@@ -178,11 +180,9 @@ const KEEP: usize = 4096;
 
 #[derive(Default)]
 struct State {
-    /// A key is in `queue` exactly when it is in `items`, once.
-    items: HashMap<Key, Deltas, RandomState>,
-    queue: VecDeque<Key>,
+    queue: Line<Popped>,
     /// Keys handed out and not finished, with their newest delta.
-    in_flight: HashMap<Key, Delta, RandomState>,
+    in_flight: Line<InFlight>,
     /// Whether there was any input.
     populated: bool,
     /// Keys of the first list that are not processed yet.
@@ -201,11 +201,11 @@ struct State {
 impl State {
     /// Return whether the key is queued or being processed.
     fn holds(&self, key: &str) -> bool {
-        self.items.contains_key(key) || self.in_flight.contains_key(key)
+        self.queue.contains(key) || self.in_flight.contains(key)
     }
 
     fn push(&mut self, key: Key, delta: Delta) {
-        if let Some(deltas) = self.items.get_mut(&key) {
+        if let Some(Popped { deltas, .. }) = self.queue.get_mut(&key) {
             if let Some(last) = deltas
                 .last_mut()
                 .filter(|_| delta.kind == DeltaType::Deleted)
@@ -219,41 +219,38 @@ impl State {
             }
             deltas.push(delta);
         } else {
-            self.queue.push_back(key.clone());
-            self.items.insert(key, smallvec![delta]);
-        }
-    }
-
-    /// Release the memory of a list after it was processed.
-    fn release(&mut self) {
-        if self.queue.is_empty() && self.queue.capacity() > KEEP {
-            self.items = HashMap::default();
-            self.queue = VecDeque::new();
+            self.queue.push(Popped {
+                key,
+                deltas: smallvec![delta],
+                is_initial: false,
+            });
         }
     }
 
     fn hand_out(&mut self, max: usize) -> Vec<Popped> {
-        let mut popped = Vec::with_capacity(max.min(self.queue.len()));
-        while popped.len() < max
-            && let Some(key) = self.queue.pop_front()
-        {
-            let Some(deltas) = self.items.remove(&key) else {
-                continue;
-            };
-            if let Some(newest) = deltas.last() {
-                self.in_flight.insert(key.clone(), newest.clone());
+        let count = max.min(self.queue.len());
+        let mut popped = if count == self.queue.len() && count > KEEP {
+            // A list, which is not copied.
+            self.queue.take()
+        } else {
+            let mut popped = Vec::with_capacity(count);
+            popped.extend(std::iter::from_fn(|| self.queue.pop()).take(count));
+            self.queue.shrink(KEEP);
+            popped
+        };
+        self.in_flight.reserve(count);
+        for one in &mut popped {
+            if let Some(newest) = one.deltas.last() {
+                self.in_flight.push(InFlight {
+                    key: one.key.clone(),
+                    delta: newest.clone(),
+                });
             }
             // The flag from before the key was taken; nothing is synced before the first input.
-            let is_initial = self.initial > self.initial_in_flight;
-            self.initial_in_flight += usize::from(is_initial);
-            popped.push(Popped {
-                key,
-                deltas,
-                is_initial,
-            });
+            one.is_initial = self.initial > self.initial_in_flight;
+            self.initial_in_flight += usize::from(one.is_initial);
         }
         self.taken = true;
-        self.release();
         popped
     }
 }

@@ -39,7 +39,7 @@ pub use stats::{Arrived, Stats};
 use crate::budget::{Account, Budget, OverBudget};
 use crate::compress::Compression;
 use crate::decode::{DecodeError, Encoding, ListMeta, MAX_OBJECT_BYTES};
-use crate::delta_fifo::{Batch, DeltaFifo, DeltaObject, DeltaType};
+use crate::delta_fifo::{Batch, Delta, DeltaFifo, DeltaObject, DeltaType};
 use crate::event_log::{EventLog, Window};
 use crate::handlers::Change;
 use crate::object::Object;
@@ -372,7 +372,8 @@ impl SharedInformer {
                     (_, _, Some(object)) => writes.push(Write::Upsert(key.clone(), object)),
                     (_, _, None) => continue,
                 }
-                sources.push((key.clone(), delta, popped.is_initial));
+                let Delta { kind, object } = delta;
+                sources.push((key.clone(), kind, object, popped.is_initial));
             }
         }
         let mut prepared = self.store.prepare(writes);
@@ -391,8 +392,8 @@ impl SharedInformer {
             }
         };
         let changes = sources.into_iter().zip(written);
-        let changes = changes.filter_map(|((key, delta, initial), written)| {
-            let change = match (delta.kind, delta.object, written.old) {
+        let changes = changes.filter_map(|((key, kind, object, initial), written)| {
+            let change = match (kind, object, written.old) {
                 (DeltaType::Deleted, object, _) => Change::Delete { key, object },
                 (_, DeltaObject::Live(new), Some(old)) => Change::Update { old, new },
                 (_, DeltaObject::Live(object), None) => Change::Add { object, initial },
@@ -400,7 +401,7 @@ impl SharedInformer {
             };
             Some(Noted {
                 change,
-                sync: delta.kind == DeltaType::Sync,
+                sync: kind == DeltaType::Sync,
                 place: written.place.map(|place| place as usize),
             })
         });
