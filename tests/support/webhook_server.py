@@ -80,6 +80,7 @@ def webhook_server(folder: Path, name: str = "localhost", host: str = "127.0.0.1
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             path, _, _ = self.path.partition("?")

@@ -73,6 +73,58 @@ def test_a_webhook_that_hangs_is_given_up_after_its_time(
         assert message.endswith('/w?timeout=1s": context deadline exceeded')
 
 
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://localhost:99999/", "invalid port"),
+        (f"https://{'a' * 70}.test/", "label"),
+        ("https://a..b/", "label"),
+        ("https://localhost:1/\u00e9", "ascii"),
+    ],
+)
+def test_an_address_that_nobody_can_call_is_a_failed_call(own_api: Api, url: str, why: str, policy: str) -> None:
+    spec = webhook("w.example.test", {"url": url}, failurePolicy=policy)
+    own_api.post(VALIDATING, configuration("own", spec)).expect(201)
+    answer = own_api.post(core("default", "configmaps"), config_map())
+    assert answer.status == (500 if policy == "Fail" else 201)
+    if policy == "Fail":
+        message = answer.json()["message"]
+        assert 'failed calling webhook "w.example.test"' in message
+        assert why in message
+
+
+def test_an_answer_that_is_nested_too_deeply_is_a_failed_call(own_api: Api, webhooks: WebhookServer) -> None:
+    body = b'{"a":' * 100_000
+    configure(own_api, webhooks, lambda _: (200, body, "application/json"), failurePolicy="Ignore")
+    own_api.post(core("default", "configmaps"), config_map()).expect(201)
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [
+        ({"allowed": True, "patch": None, "patchType": None, "warnings": None, "status": None}, 201),
+        ({"allowed": False, "status": {"code": None, "message": None, "details": {"causes": None}}}, 400),
+        ({"allowed": None}, 400),
+        ({}, 400),
+        ({"allowed": False, "status": {"code": 1000}}, 500),
+        ({"allowed": False, "status": {"code": 2**40}}, 500),
+    ],
+)
+def test_what_is_null_in_an_answer_is_missing(
+    own_api: Api, webhooks: WebhookServer, response: dict[str, Any], code: int
+) -> None:
+    configure(own_api, webhooks, lambda _: response)
+    assert own_api.post(core("default", "configmaps"), config_map()).status == code
+
+
+def test_long_warnings_are_cut(own_api: Api, webhooks: WebhookServer) -> None:
+    configure(own_api, webhooks, lambda _: {"allowed": True, "warnings": ["x" * 100_000] * 30})
+    answer = own_api.post(core("default", "configmaps"), config_map())
+    assert answer.status == 201
+    assert len(answer.headers["Warning"]) < 8192
+
+
 def test_a_webhook_that_hangs_holds_up_only_its_own_request(own_api: Api, webhooks: WebhookServer) -> None:
     configure(own_api, webhooks, webhooks.hangs, timeoutSeconds=30)
     with ThreadPoolExecutor(1) as threads:

@@ -90,7 +90,7 @@ class Conversion:
         }
         try:
             document = suspension.result_of(webhook_calls.call(self._context, self._client, review, _SECONDS))
-            converted = _converted(review, msgspec.convert(document, _Answer))
+            converted = _converted(review, msgspec.convert(webhook_calls.without_nulls(document), _Answer))
         except NoClient as error:
             raise Failure(500, "", f"could not get REST client: {error}") from None
         except (CallFailed, msgspec.ValidationError) as error:

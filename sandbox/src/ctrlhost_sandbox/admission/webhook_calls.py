@@ -84,6 +84,15 @@ def _in_thread(work: Callable[[], Object]) -> asyncio.Future[Object]:
     return future
 
 
+def without_nulls(document: Object, depth: int = 4) -> Object:
+    """Return a document without members that are null: they are as if missing. Lists keep theirs."""
+    return {
+        key: without_nulls(value, depth - 1) if depth and type(value) is dict else value
+        for key, value in document.items()
+        if value is not None
+    }
+
+
 def _failed(endpoint: _Endpoint, why: str) -> CallFailed:
     return CallFailed(f'Post "{endpoint.url}": {why}')
 
@@ -102,8 +111,13 @@ def _endpoint(context: ServerContext, client: Mapping[str, Any], seconds: int) -
     if (url := client.get("url")) is not None:
         parts = urlsplit(url)
         path = f"{parts.path or '/'}?timeout={seconds}s"
-        address = (parts.hostname or "", parts.port or 443)
-        return _Endpoint(f"https://{parts.netloc}{path}", address[0], address, path)
+        text = f"https://{parts.netloc}{path}"
+        try:
+            address = (parts.hostname or "", parts.port or 443)
+        except ValueError:
+            port = parts.netloc.rpartition(":")[2]
+            raise CallFailed(f'Post "{text}": dial tcp: address {port}: invalid port') from None
+        return _Endpoint(text, address[0], address, path)
     service: Mapping[str, Any] = client["service"]
     name, namespace, port = service["name"], service["namespace"], service.get("port", 443)
     host, path = f"{name}.{namespace}.svc", f"{service.get('path') or '/'}?timeout={seconds}s"
@@ -142,7 +156,8 @@ def _post(endpoint: _Endpoint, authorities: ssl.SSLContext, body: bytes, seconds
         connection.request("POST", endpoint.path, body, headers)
         answer = connection.getresponse()
         content = answer.read(_LARGEST_ANSWER)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # A host or path that cannot be encoded is a ValueError.
         raise _failed(endpoint, _reason(endpoint, error)) from None
     finally:
         connection.close()
@@ -150,7 +165,7 @@ def _post(endpoint: _Endpoint, authorities: ssl.SSLContext, body: bytes, seconds
         raise CallFailed(_refusal(answer, content))
     try:
         document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
     if type(document) is not dict:
         raise CallFailed("couldn't get version/kind; json parse error: it is not an object")
@@ -167,6 +182,8 @@ class _Connection(http.client.HTTPSConnection):
     def connect(self) -> None:
         """Connect to the address."""
         plain = socket.create_connection(self._address, self.timeout)
+        # Headers and body are sent apart, and the second must not wait for the acknowledgement of the first.
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = self._authorities.wrap_socket(plain, server_hostname=self.host)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _VERSIONS = ("v1", "v1beta1")
 
 
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
 class _Cause(msgspec.Struct):
     reason: str = ""
     message: str = ""
@@ -33,11 +36,11 @@ class _Details(msgspec.Struct, rename="camel"):
     kind: str = ""
     uid: str = ""
     causes: list[_Cause] = []
-    retry_after_seconds: int = 0
+    retry_after_seconds: _Int32 = 0
 
 
 class _Status(msgspec.Struct):
-    code: int = 0
+    code: _Int32 = 0
     reason: str = ""
     message: str = ""
     details: _Details | None = None
@@ -46,7 +49,7 @@ class _Status(msgspec.Struct):
 class Response(msgspec.Struct, rename="camel"):
     """The response of a webhook."""
 
-    allowed: bool
+    allowed: bool = False
     uid: str = ""
     status: _Status | None = None
     patch: str = ""
@@ -62,8 +65,10 @@ class Response(msgspec.Struct, rename="camel"):
         details = said.details or _Details()
         denied = f"admission webhook {status.show(webhook)} denied the request"
         why = said.message or said.reason
+        # HTTP has no code of four digits.
+        code = max(said.code, 400) if said.code <= 999 else 500
         raise Failure(
-            max(said.code, 400),
+            code,
             said.reason,
             f"{denied}: {why}" if why else f"{denied} without explanation",
             name=details.name,
@@ -101,7 +106,7 @@ async def response_to(context: ServerContext, webhook: Object, review: Object) -
     seconds = webhook.get("timeoutSeconds", 10)
     try:
         document = await webhook_calls.call(context, webhook["clientConfig"], review, seconds)
-        answer = msgspec.convert(document, _Answer)
+        answer = msgspec.convert(webhook_calls.without_nulls(document), _Answer)
     except NoClient as failure:
         return CallFailed(f"could not get REST client: {failure}")
     except (CallFailed, msgspec.ValidationError) as failure:

@@ -203,7 +203,7 @@ def _patched(request: Request, webhook: _Webhook, response: Response) -> Object 
         raise _failed(webhook, why)
     try:
         patch = msgspec.json.decode(base64.b64decode(response.patch))
-    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+    except (binascii.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _failed(webhook, f"received undecodable patch in webhook response: {error}") from None
     if not patch:
         return request.obj

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _SHOWN_TO_PEOPLE = ("Mozilla/5.0", "Wget", "curl")
 
+_LONGEST_WARNINGS, _LONGEST_CUT_WARNING = 4096, 256
+
 
 def accepted_by(request: Request, *, forms: bool = True) -> Accepted:
     """Return the encoding that the client accepts; without `forms`, 406 for a Table or PartialObjectMetadata."""
@@ -58,9 +60,12 @@ def encoded(accepted: Accepted, code: int, raw: bytes) -> Response:
 
 
 def warnings(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the headers for warnings, at most 20."""
+    """Return the headers for warnings, at most 20; if they are long together, the beginnings of the first."""
     escaped = str.maketrans({"\\": "\\\\", '"': '\\"', "\r": " ", "\n": " "})
-    return [("Warning", f'299 - "{text.translate(escaped)}"') for text in texts[:20]]
+    shown = list(texts[:20])
+    if sum(map(len, shown)) > _LONGEST_WARNINGS:
+        shown = [text[:_LONGEST_CUT_WARNING] for text in shown][: _LONGEST_WARNINGS // _LONGEST_CUT_WARNING]
+    return [("Warning", f'299 - "{text.translate(escaped)}"') for text in shown]
 
 
 def is_pretty(request: Request) -> bool:
