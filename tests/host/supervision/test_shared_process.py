@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ctrlhost import For
+from ctrlhost.reflector import driver
 from tests.host.conftest import StartHost, distributions, start_host
 from tests.support.misbehaviour import Good, state_of
 from tests.support.plugin_modules import plugin_of
@@ -124,6 +125,8 @@ def test_a_controller_whose_loop_cannot_start_is_started_again(start, good: Good
         raise OSError(24, "Too many open files")
 
     plugin = plugin_of(lambda plugin: plugin.add_controller("a", reconcile, For("v1", "Namespace")), "bad")
+    # The loop that all reflectors of the process share is another matter.
+    driver._loop.get()
     with monkeypatch.context() as patched:
         patched.setattr(asyncio, "SelectorEventLoop", fail)
         host = start(plugin, supervision={"restart_delay": 0.2})
