@@ -158,6 +158,7 @@ def waits(work: Callable[[], object], seconds: float) -> list[float]:
     return taken
 
 
+@pytest.mark.behaviour("faster/FA9")
 def test_other_threads_beside_a_store_of_100_000(ratios: Ratios, pieces: list[bytes]) -> None:
     """Write it by a list and read all of it by another one, against the same with a store of no objects.
 

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.scale
 
 @pytest.mark.behaviour("scale/SC155")
 @pytest.mark.behaviour("scale/SC156")
+@pytest.mark.behaviour("faster/FA7")
 def test_events_over_tls(
     ratios: Ratios, go_peers: Callable[..., dict[str, float]], stub_pods: Callable[..., Any]
 ) -> None:
@@ -154,6 +155,7 @@ def first_read(informer: SharedInformer) -> float:
 
 
 @pytest.mark.behaviour("scale/SC159")
+@pytest.mark.behaviour("faster/FA8")
 def test_idle_informers_over_tls(ratios: Ratios, stub_pods: Callable[..., Any]) -> None:
     with stub_pods(0, 0, tls=True) as (url, ca):
         figures = run("idle", url, 60, ca)

@@ -1,4 +1,4 @@
-"""Memory that is returned to the system after informers have held much."""
+"""Memory that is returned to the system after informers have held much; `docs/how-to/memory.md` says when."""
 
 from __future__ import annotations
 
