@@ -103,8 +103,8 @@ $(CONFORMANCE): tests/go/build $(wildcard tests/go/conformance/*)
 demo: venv ## Run all plugins on the sandbox with example objects; KEEP=1 leaves it running
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
-# Tests mostly wait: two processes take little more than half the time of one. Each process has its own servers.
-WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
+# Tests mostly wait: with one process for each core, half of the machine is idle. Each process has its own servers.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 1) + 1)))
 SPREAD := $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS))
 # A run is to take 8 minutes on two cores; a machine that needs more than 20 makes it fail.
 LIMITED := $(SPREAD) $(if $(SPREAD),--session-timeout 1200)

@@ -206,6 +206,9 @@ class ChildHost(Host):
         """Answer the other host's requests for metrics, queues and pages."""
         self._servers.serve_host(self._start.pages, self.inspection)
 
+    def _log_addresses(self) -> None:
+        """Log nothing: only the other host asks here."""
+
     def probe(self, number: int) -> None:
         """Begin to call the plugin's health checks; this number and their ends are in the next beats."""
         for check in self._health_checks():

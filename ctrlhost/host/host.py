@@ -251,6 +251,9 @@ class Host:
         self._servers.serve(self.settings, self.inspection, self._metrics_access)
         if self._local_socket:
             self._serve_local()
+
+    def _log_addresses(self) -> None:
+        """Log where the host listens, once its plugins are set up, so that whoever waits for these lines finds them."""
         for name, address in self._servers.addresses.items():
             if name == "socket":
                 log.info("local socket at %s", address.removeprefix("unix:"))
@@ -312,6 +315,7 @@ class Host:
         # What follows is imported while the first lists come in.
         self._register_metrics()
         self.serve()
+        self._log_addresses()
         self._review.start()
         self._rights.start()
         for runtime in self.plugins:

@@ -38,7 +38,7 @@ def test_the_suites_run_in_parallel_and_in_time() -> None:
     assert run_of("test-real") == '-m "real and not slow" -n 2 --session-timeout 1200'
     default = re.search(r"^WORKERS [?]= (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert default is not None
-    assert default[1].startswith("$(shell nproc")
+    assert "$$(nproc " in default[1]
     # What fails by a race does not lose a run of CI, and is listed.
     assert " -m pytest --reruns 1 -raR --quiet -m " in commands("test-python", "CI=true")
 
