@@ -18,7 +18,7 @@ def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     )
 
 
-@kopf.on.validate(GROUP, "v1", "parts")
+@kopf.on.validate(GROUP, "v1", "parts", operation="CREATE")
 def check(spec: kopf.Spec, warnings: list[str], **_: Any) -> None:
     if spec.get("size", 0) > 5:
         raise kopf.AdmissionError("size is above 5", code=422)
