@@ -27,7 +27,7 @@ class Unchanged:
         """Start empty; remember so many objects, those found last."""
         self._most = objects
         self._lock = threading.Lock()
-        self._found: OrderedDict[Key, tuple[str, str, str, str, str, str]] = OrderedDict()
+        self._versions: OrderedDict[Key, tuple[str, str, str, str, str, str]] = OrderedDict()
 
     @staticmethod
     def key(owner: Object, encoded: bytes) -> Key:
@@ -36,10 +36,10 @@ class Unchanged:
 
     def find(self, context: Context[Any, Any], key: Key) -> Object | None:
         """Return the cached object if it is still the one that was found; None if it has to be compared."""
-        found = self._found.get(key)
-        if found is None:
+        entry = self._versions.get(key)
+        if entry is None:
             return None
-        api_version, kind, name, namespace, uid, version = found
+        api_version, kind, name, namespace, uid, version = entry
         live = owned_lister(context, api_version, kind).get(name, namespace)
         return live if live is not None and live.resource_version == version and live.uid == uid else None
 
@@ -48,7 +48,7 @@ class Unchanged:
         desired = child.desired
         place = (desired.api_version, desired.kind, desired.name, child.namespace)
         with self._lock:
-            self._found[key] = (*place, live.uid, live.resource_version)
-            self._found.move_to_end(key)
-            if len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._versions[key] = (*place, live.uid, live.resource_version)
+            self._versions.move_to_end(key)
+            if len(self._versions) > self._most:
+                self._versions.popitem(last=False)

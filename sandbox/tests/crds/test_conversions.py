@@ -57,11 +57,23 @@ def two_versions(webhooks: WebhookServer, body: dict[str, Any]) -> None:
     body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
 
 
-def establish(api: Api, crd: Crd, namespace: str) -> Crd:
-    crd.establish()
+def establish(api: Api, group: str, namespace: str, webhooks: WebhookServer) -> Crd:
+    """Make a CRD of two versions, and wait until both are served."""
+    body = crd_body(group)
+    two_versions(webhooks, body)
+    crd = Crd(api, body).establish()
     for version in NAMES:
         eventually(lambda version=version: api.get(crd.path(namespace, "", version)).status == 200)
     return crd
+
+
+def store_the_second(api: Api, crd: Crd) -> dict[str, Any]:
+    """Make the second version the stored one, and return the CRD."""
+    body = api.get(crd.url).json()
+    for version in body["spec"]["versions"]:
+        version["storage"] = version["name"] == "v2"
+    stored: dict[str, Any] = api.put(crd.url, body).expect(200)
+    return stored
 
 
 def spec_of(obj: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -71,10 +83,7 @@ def spec_of(obj: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def test_objects_are_converted_wherever_they_are_read_and_written(
     each_api: Api, namespace: str, group: str, webhooks: WebhookServer
 ) -> None:
-
-    body = crd_body(group)
-    two_versions(webhooks, body)
-    crd = establish(each_api, Crd(each_api, body), namespace)
+    crd = establish(each_api, group, namespace, webhooks)
     created = each_api.post(crd.path(namespace), crd.obj(size=1)).expect(201)
     assert "converted" not in created["metadata"].get("annotations", {})
     path = crd.path(namespace, "a", "v2")
@@ -110,15 +119,9 @@ def test_objects_are_converted_wherever_they_are_read_and_written(
 def test_the_storage_version_moves_by_writing_each_object(
     each_api: Api, namespace: str, group: str, webhooks: WebhookServer
 ) -> None:
-
-    body = crd_body(group)
-    two_versions(webhooks, body)
-    crd = establish(each_api, Crd(each_api, body), namespace)
+    crd = establish(each_api, group, namespace, webhooks)
     each_api.post(crd.path(namespace), crd.obj(size=1)).expect(201)
-    stored = each_api.get(crd.url).json()
-    for version in stored["spec"]["versions"]:
-        version["storage"] = version["name"] == "v2"
-    assert each_api.put(crd.url, stored).expect(200)["status"]["storedVersions"] == ["v1", "v2"]
+    assert store_the_second(each_api, crd)["status"]["storedVersions"] == ["v1", "v2"]
     path = crd.path(namespace, "a", "v2")
     # The new storage is not served at once on a real server.
     eventually(lambda: each_api.get(path).status == 200)
@@ -126,20 +129,17 @@ def test_the_storage_version_moves_by_writing_each_object(
     webhooks.calls.clear()
     assert spec_of(each_api.get(path).expect(200)) == ("v2", {"amount": 1})
     assert spec_of(each_api.get(crd.path(namespace, "a")).expect(200)) == ("v1", {"size": 1})
+    # It is stored in the second version, so that only the first one is converted to.
+    assert {review["desiredAPIVersion"] for review in webhooks.reviews("/convert")} <= {f"{group}/v1"}
 
 
 @pytest.mark.behaviour("webhooks/WH26")
 def test_a_list_of_objects_that_are_stored_in_two_versions(
     each_api: Api, namespace: str, group: str, webhooks: WebhookServer
 ) -> None:
-    body = crd_body(group)
-    two_versions(webhooks, body)
-    crd = establish(each_api, Crd(each_api, body), namespace)
+    crd = establish(each_api, group, namespace, webhooks)
     each_api.post(crd.path(namespace), crd.obj("one", size=1)).expect(201)
-    stored = each_api.get(crd.url).json()
-    for version in stored["spec"]["versions"]:
-        version["storage"] = version["name"] == "v2"
-    each_api.put(crd.url, stored).expect(200)
+    store_the_second(each_api, crd)
     second = {**crd.obj("two", amount=2), "apiVersion": f"{group}/v2"}
     eventually(lambda: each_api.post(crd.path(namespace, "", "v2"), second).status in (201, 409))
     for version, name in NAMES.items():
@@ -181,10 +181,7 @@ FAILURES: dict[str, Respond] = {
 
 
 def test_a_conversion_that_fails_says_why_in_the_same_words(pair: Pair, group: str, webhooks: WebhookServer) -> None:
-
-    body = crd_body(group)
-    two_versions(webhooks, body)
-    crds = [establish(api, Crd(api, body), pair.namespace) for api in (pair.ours, pair.theirs)]
+    crds = [establish(api, group, pair.namespace, webhooks) for api in (pair.ours, pair.theirs)]
     pair.done("POST", crds[0].path(pair.namespace), crds[0].obj(size=1))
     path = crds[0].path(pair.namespace, "a", "v2")
     for name, respond in FAILURES.items():

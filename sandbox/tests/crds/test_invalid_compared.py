@@ -10,6 +10,7 @@ import pytest
 
 from sandbox.tests.conftest import crd_body
 from tests.support.compared import Pair, told
+from tests.support.webhook_server import configuration, webhook
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SPEC = "spec.validation.openAPIV3Schema.properties[spec].properties[x]"
@@ -186,3 +187,64 @@ def test_the_root_of_a_schema(pair: Pair, group: str, root: dict[str, Any], subr
     ]
     causes = [[(cause["field"], cause["reason"]) for cause in answer[1].get("causes", ())] for answer in answers]
     assert (answers[0][0], causes[0]) == (answers[1][0], causes[1]), answers
+
+
+URL = {"url": "https://127.0.0.1:1/x"}
+CONVERSIONS: dict[str, dict[str, Any]] = {
+    "no strategy": {},
+    "another strategy": {"strategy": "Other"},
+    "no webhook": {"strategy": "Webhook"},
+    "no place": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}},
+    "an empty place": {"strategy": "Webhook", "webhook": {"clientConfig": {}, "conversionReviewVersions": ["v1"]}},
+    "plain HTTP": {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "http://x"}, "conversionReviewVersions": ["v1"]},
+    },
+    "a Service without a name": {
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": {"service": {"namespace": "a", "name": "", "port": 0, "path": "x"}},
+            "conversionReviewVersions": ["v1"],
+        },
+    },
+    "no versions of reviews": {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": URL, "conversionReviewVersions": []},
+    },
+    "unknown versions of reviews": {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": URL, "conversionReviewVersions": ["v2", "v2", "Bad"]},
+    },
+    "a webhook without its strategy": {
+        "strategy": "None",
+        "webhook": {"clientConfig": URL, "conversionReviewVersions": ["v1"]},
+    },
+    "fine": {"strategy": "Webhook", "webhook": {"clientConfig": URL, "conversionReviewVersions": ["v2", "v1"]}},
+}
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS.values(), ids=CONVERSIONS)
+def test_conversions_are_refused_in_the_same_words(pair: Pair, group: str, conversion: dict[str, Any]) -> None:
+    body = crd_body(group)
+    body["spec"]["conversion"] = conversion
+    code, _ = pair.ask("POST", CRDS, body, dryRun="All")
+    assert code == (201 if conversion is CONVERSIONS["fine"] else 422)
+
+
+CONFIGURED: dict[str, dict[str, Any]] = {
+    "a version that is no label": {"admissionReviewVersions": ["v1", "Bad"]},
+    "no versions": {"admissionReviewVersions": []},
+    "a Service without a name": {"clientConfig": {"service": {"namespace": "a", "name": "", "port": 0, "path": "x"}}},
+    "a Service without a namespace": {"clientConfig": {"service": {"namespace": "", "name": "b", "path": "/x//y"}}},
+    "a path that is no name": {"clientConfig": {"service": {"namespace": "a", "name": "b", "path": "/X_/y/"}}},
+    "a path of two slashes": {"clientConfig": {"service": {"namespace": "a", "name": "b", "path": "//"}}},
+    "the root": {"clientConfig": {"service": {"namespace": "a", "name": "b", "path": "/"}}},
+}
+
+
+@pytest.mark.parametrize("more", CONFIGURED.values(), ids=CONFIGURED)
+def test_webhooks_are_refused_in_the_same_words(pair: Pair, more: dict[str, Any]) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    body = configuration("a", webhook("a.b.test", URL, **more))
+    code, _ = pair.ask("POST", path, body, dryRun="All")
+    assert code == (201 if more is CONFIGURED["the root"] else 422)

@@ -72,13 +72,13 @@ impl DeltaFifo {
             in_flight: still,
             ..
         } = &*state;
-        for queued in queue.iter().filter(|one| !listed.contains(&one.key)) {
+        for queued in queue.iter().filter(|queued| !listed.contains(&queued.key)) {
             let newest = queued.deltas.last();
             let object = newest.and_then(|delta| delta.object.object());
             gone.push((queued.key.clone(), object.cloned()));
         }
         // A key in processing may or may not be known by now; it counts as queued.
-        let others = still.iter().filter(|one| !in_flight.contains(&one.key));
+        let others = still.iter().filter(|other| !in_flight.contains(&other.key));
         for InFlight { key, delta } in in_flight.iter().chain(others) {
             if delta.kind != DeltaType::Deleted && !listed.contains(key) && !queue.contains(key) {
                 gone.push((key.clone(), delta.object.object().cloned()));
@@ -130,9 +130,9 @@ impl DeltaFifo {
         // Under the lock no batch ends, so whatever the store does not have yet is in flight.
         let mut newest: HashMap<_, _, _> = known.entries().into_iter().collect();
         let queued = state.queue.iter();
-        let queued = queued.filter_map(|one| Some((&one.key, one.deltas.last()?)));
+        let queued = queued.filter_map(|entry| Some((&entry.key, entry.deltas.last()?)));
         let in_flight = state.in_flight.iter();
-        let in_flight = in_flight.map(|one| (&one.key, &one.delta));
+        let in_flight = in_flight.map(|entry| (&entry.key, &entry.delta));
         for (key, delta) in in_flight.chain(queued) {
             match delta.object.object() {
                 Some(object) if delta.kind != DeltaType::Deleted => {

@@ -171,7 +171,11 @@ impl DeltaFifo {
     /// Return the queued keys, in order.
     pub fn keys(&self) -> Vec<Key> {
         let state = self.state.lock();
-        state.queue.iter().map(|one| one.key.clone()).collect()
+        state
+            .queue
+            .iter()
+            .map(|queued| queued.key.clone())
+            .collect()
     }
 }
 
@@ -239,16 +243,16 @@ impl State {
             popped
         };
         self.in_flight.reserve(count);
-        for one in &mut popped {
-            if let Some(newest) = one.deltas.last() {
+        for entry in &mut popped {
+            if let Some(newest) = entry.deltas.last() {
                 self.in_flight.push(InFlight {
-                    key: one.key.clone(),
+                    key: entry.key.clone(),
                     delta: newest.clone(),
                 });
             }
             // The flag from before the key was taken; nothing is synced before the first input.
-            one.is_initial = self.initial > self.initial_in_flight;
-            self.initial_in_flight += usize::from(one.is_initial);
+            entry.is_initial = self.initial > self.initial_in_flight;
+            self.initial_in_flight += usize::from(entry.is_initial);
         }
         self.taken = true;
         popped

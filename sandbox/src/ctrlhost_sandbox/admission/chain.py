@@ -45,7 +45,10 @@ def mutate(context: ServerContext, operation: Operation, obj: Object, old: Objec
 def _mutate(
     context: ServerContext, request: Request, invocations: webhooks.Invocations, again: mutating.Invoked | None
 ) -> mutating.Invoked | None:
-    """Let all change the object once; in a second round only the policies of `again`. Return which may follow."""
+    """Run limit ranges, policies and webhooks once; return the policies that may run again.
+
+    In a second round these are `again`, and only they run.
+    """
     limits.mutate(context, request)
     if again is None or again:
         has_policies = policies.present(context, policies.MUTATING)

@@ -102,8 +102,8 @@ class Conversion:
                 _restore(before, after, api_version)
             except _Invalid as error:
                 # Upstream counts from 1 in a list.
-                told = error.in_list(index + 1) if many else str(error)
-                raise Failure(500, "", f"{what} returned invalid {told}") from None
+                problem = error.in_list(index + 1) if many else str(error)
+                raise Failure(500, "", f"{what} returned invalid {problem}") from None
         return converted
 
 
@@ -111,8 +111,8 @@ def _converted(review: Object, answer: _Answer) -> list[Object]:
     """Return the objects of an answer; raise CallFailed if it does not answer the review."""
     response, uid = answer.response, review["request"]["uid"]
     if (answer.api_version, answer.kind) != (review["apiVersion"], _REVIEW):
-        wanted, given = f"{review['apiVersion']}, Kind={_REVIEW}", f"{answer.api_version or '/'}, Kind={answer.kind}"
-        raise CallFailed(f"expected webhook response of {wanted}, got {given}")
+        received = f"{answer.api_version or '/'}, Kind={answer.kind}"
+        raise CallFailed(f"expected webhook response of {review['apiVersion']}, Kind={_REVIEW}, got {received}")
     if response is None:
         raise CallFailed("no response provided")
     if response.uid != uid and review["apiVersion"].endswith("/v1"):

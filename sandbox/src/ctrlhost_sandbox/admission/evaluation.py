@@ -13,6 +13,8 @@ from ctrlhost_sandbox.http.messages import Attributes
 from ctrlhost_sandbox.schema.expressions import Typed, Variables, compiled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctrlhost_sandbox.admission.request import Request
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.context import ServerContext
@@ -44,14 +46,14 @@ class Outcome(msgspec.Struct):
 
 
 class Evaluation:
-    """Expressions of one policy for one request, with one object of parameters."""
+    """Expressions of one policy or webhook for one request, with one object of parameters."""
 
     def __init__(
-        self, context: ServerContext, request: Request, kind: Kind, policy: Object, params: Object | None
+        self, context: ServerContext, request: Request, kind: Kind, spec: Mapping[str, Any], params: Object | None
     ) -> None:
-        """Evaluate for the object as `kind` shows it."""
+        """Evaluate what the `spec` of a policy or a webhook has, for the object as `kind` shows it."""
         self._context, self._request, self._kind, self._params = context, request, kind, params
-        self._spec: dict[str, Any] = policy["spec"]
+        self._spec = spec
         self._variables: Variables = tuple(
             (variable.get("name", ""), variable.get("expression", "")) for variable in self._spec.get("variables") or ()
         )

@@ -11,7 +11,6 @@ from ctrlhost_sandbox.apimachinery.objects import same
 from ctrlhost_sandbox.apimachinery.status import Cause, Failure
 from ctrlhost_sandbox.patch import apply, managed
 from ctrlhost_sandbox.patch.json_patch import PatchError, TestFailed, json_patch
-from ctrlhost_sandbox.registry.operation import Operation
 from ctrlhost_sandbox.schema.normalize import Undecodable
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.admission.request import Request
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.context import ServerContext
+    from ctrlhost_sandbox.registry.operation import Operation
     from ctrlhost_sandbox.schema.shapes import Shape
 
 _RETURNS = {"ApplyConfiguration": ("applyConfiguration", "Object"), "JSONPatch": ("jsonPatch", "list(JSONPatch)")}
@@ -42,7 +42,7 @@ def mutate(context: ServerContext, request: Request, again: Invoked | None = Non
             continue
         for index, params in enumerate(match.params):
             key = (match.policy_name, match.binding_name, index)
-            evaluation = Evaluation(context, request, match.kind, match.policy, params)
+            evaluation = Evaluation(context, request, match.kind, match.policy["spec"], params)
             try:
                 if not evaluation.meets_conditions() or (again is not None and key not in again):
                     continue
@@ -162,10 +162,7 @@ def _finished(operation: Operation, before: Object, changed: Any) -> Object:
     for field in ("apiVersion", "kind"):
         if changed.get(field) != before[field]:
             raise status.internal(f"a policy must not change {field}")
-    strict = Operation(operation.verb, operation.kind, operation.namespace, operation.name, field_validation="Strict")
     try:
-        obj = objects.conform_object(strict, changed)
+        return objects.canonical(operation, changed, "Strict")
     except Undecodable as error:
         raise status.internal(error.message) from None
-    objects.default_object(strict, obj)
-    return obj

@@ -9,6 +9,7 @@ from ctrlhost_sandbox.apimachinery.repeated import Repeated
 from ctrlhost_sandbox.kinds import strategy_of
 from ctrlhost_sandbox.kinds.strategy import set_defaults
 from ctrlhost_sandbox.registry import meta
+from ctrlhost_sandbox.registry.operation import Operation
 from ctrlhost_sandbox.schema import list_types, rules, scale, structural
 from ctrlhost_sandbox.schema.normalize import Undecodable, conform
 from ctrlhost_sandbox.schema.shapes import of_kind
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.apimachinery.status import Cause
     from ctrlhost_sandbox.context import ServerContext
-    from ctrlhost_sandbox.registry.operation import Operation
     from ctrlhost_sandbox.registry.registry import Kind, Scale
     from ctrlhost_sandbox.schema.structural import Schema
 
@@ -54,6 +54,16 @@ def conform_object(operation: Operation, obj: Object) -> Object:
         _report(operation, unknown)
         # An update that creates the object decodes it again.
         operation.problems, operation.repeated = [], Repeated()
+    return obj
+
+
+def canonical(operation: Operation, obj: Object, field_validation: str) -> Object:
+    """Return an object that admission has changed as decoding leaves it, with defaults; raise `Undecodable`."""
+    alone = Operation(
+        operation.verb, operation.kind, operation.namespace, operation.name, field_validation=field_validation
+    )
+    obj = conform_object(alone, obj)
+    default_object(alone, obj)
     return obj
 
 

@@ -73,12 +73,12 @@ def matches(context: ServerContext, request: Request, plural: str) -> Iterator[M
         return
     bindings: dict[str, list[Object]] = {}
     for snapshot in context.store.table(f"{GROUP}/{_BINDINGS[plural]}").list():
-        binding = _decoded(snapshot.raw)
+        binding = decoded(snapshot.raw)
         bindings.setdefault(binding["spec"].get("policyName", ""), []).append(binding)
     for snapshot in context.store.table(f"{GROUP}/{plural}").list():
         if snapshot.name not in bindings:
             continue
-        policy = _decoded(snapshot.raw)
+        policy = decoded(snapshot.raw)
         kind = matched(context, request, policy["spec"].get("matchConstraints"))
         if kind is None:
             continue
@@ -99,7 +99,8 @@ def matches(context: ServerContext, request: Request, plural: str) -> Iterator[M
 
 
 @lru_cache(maxsize=1024)
-def _decoded(raw: bytes) -> Object:
+def decoded(raw: bytes) -> Object:
+    """Return a stored policy or configuration, which must not be changed."""
     obj: Object = msgspec.json.decode(raw)
     return obj
 

@@ -76,7 +76,7 @@ def _apply(
     assert match.binding is not None
     actions: list[str] = match.binding["spec"].get("validationActions") or []
     for params in match.params:
-        evaluation = Evaluation(context, request, match.kind, match.policy, params)
+        evaluation = Evaluation(context, request, match.kind, match.policy["spec"], params)
         try:
             findings, notes = _validated(match, evaluation) if evaluation.meets_conditions() else ([], [])
         except Failed as failed:

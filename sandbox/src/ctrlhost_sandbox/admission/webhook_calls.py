@@ -155,7 +155,7 @@ def _post(endpoint: _Endpoint, authorities: ssl.SSLContext, body: bytes, seconds
     try:
         connection.request("POST", endpoint.path, body, headers)
         answer = connection.getresponse()
-        content = answer.read(_LARGEST_ANSWER)
+        content = answer.read(_LARGEST_ANSWER + 1)
     except (OSError, http.client.HTTPException, ValueError) as error:
         # A host or path that cannot be encoded is a ValueError.
         raise _failed(endpoint, _reason(endpoint, error)) from None
@@ -163,6 +163,8 @@ def _post(endpoint: _Endpoint, authorities: ssl.SSLContext, body: bytes, seconds
         connection.close()
     if not 200 <= answer.status <= 206:
         raise CallFailed(_refusal(answer, content))
+    if len(content) > _LARGEST_ANSWER:
+        raise CallFailed(f"the answer is longer than {_LARGEST_ANSWER >> 20} MiB")
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

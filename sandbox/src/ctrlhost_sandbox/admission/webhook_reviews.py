@@ -61,15 +61,15 @@ class Response(msgspec.Struct, rename="camel"):
         """Raise what a response that does not admit the request says."""
         if self.allowed:
             return
-        said = self.status or _Status()
-        details = said.details or _Details()
+        result = self.status or _Status()
+        details = result.details or _Details()
         denied = f"admission webhook {status.show(webhook)} denied the request"
-        why = said.message or said.reason
+        why = result.message or result.reason
         # HTTP has no code of four digits.
-        code = max(said.code, 400) if said.code <= 999 else 500
+        code = max(result.code, 400) if result.code <= 999 else 500
         raise Failure(
             code,
-            said.reason,
+            result.reason,
             f"{denied}: {why}" if why else f"{denied} without explanation",
             name=details.name,
             group=details.group,
@@ -120,15 +120,15 @@ async def response_to(context: ServerContext, webhook: Object, review: Object) -
 def _checked(review: Object, answer: _Answer) -> Response:
     """Return the response of an answer; raise CallFailed if it does not answer the review."""
     response, wanted = answer.response, f"{review['apiVersion']}, Kind={review['kind']}"
-    given = f"{answer.api_version or '/'}, Kind={answer.kind}"
+    received = f"{answer.api_version or '/'}, Kind={answer.kind}"
     if response is None:
         raise _invalid("webhook response was absent")
     if review["apiVersion"].endswith("/v1"):
         uid = review["request"]["uid"]
         if response.uid != uid:
             raise _invalid(f"expected response.uid={status.show(uid)}, got {status.show(response.uid)}")
-        if given != wanted:
-            raise _invalid(f"expected webhook response of {wanted}, got {given}")
+        if received != wanted:
+            raise _invalid(f"expected webhook response of {wanted}, got {received}")
         if response.patch and not response.patch_type:
             raise _invalid("webhook returned response.patch but not response.patchType")
         if response.patch_type and not response.patch:

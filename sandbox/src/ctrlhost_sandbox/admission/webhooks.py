@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +19,6 @@ from ctrlhost_sandbox.apimachinery import status, suspension
 from ctrlhost_sandbox.apimachinery.objects import same
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.patch.json_patch import PatchError, json_patch
-from ctrlhost_sandbox.registry.operation import Operation
 from ctrlhost_sandbox.schema.normalize import Undecodable
 
 if TYPE_CHECKING:
@@ -134,17 +132,11 @@ def _concerned(context: ServerContext, request: Request, plural: str) -> Iterato
         return
     index = 0
     for snapshot in context.store.table(f"{policies.GROUP}/{plural}").list():
-        for spec in _decoded(snapshot.raw).get("webhooks") or ():
+        for spec in policies.decoded(snapshot.raw).get("webhooks") or ():
             kind = _matched(context, request, spec)
             if kind is not None:
                 yield index, _Webhook(snapshot.name, spec, kind)
             index += 1
-
-
-@lru_cache(maxsize=1024)
-def _decoded(raw: bytes) -> Object:
-    obj: Object = msgspec.json.decode(raw)
-    return obj
 
 
 def _matched(context: ServerContext, request: Request, spec: Object) -> Kind | None:
@@ -155,7 +147,7 @@ def _matched(context: ServerContext, request: Request, spec: Object) -> Kind | N
     if kind is None or not spec.get("matchConditions"):
         return kind
     try:
-        admits = Evaluation(context, request, kind, {"spec": spec}, None).meets_conditions()
+        admits = Evaluation(context, request, kind, spec, None).meets_conditions()
     except Failed as error:
         if spec.get("failurePolicy") == "Ignore":
             return None
@@ -219,7 +211,7 @@ def _patched(request: Request, webhook: _Webhook, response: Response) -> Object 
 
 def _finished(request: Request, changed: Any) -> Object:
     """Return a patched object in canonical form: without fields that its kind does not have, and with defaults."""
-    operation, before = request.operation, request.obj
+    before = request.obj
     assert before is not None
     if type(changed) is not dict or type(changed.get("metadata")) is not dict:
         raise status.internal("the patched object is not an object with metadata")
@@ -228,10 +220,8 @@ def _finished(request: Request, changed: Any) -> Object:
         return before
     if changed.get("kind") != before["kind"]:
         raise status.internal("a webhook must not change kind")
-    lenient = Operation(operation.verb, operation.kind, operation.namespace, operation.name, field_validation="Ignore")
     try:
-        obj = objects.conform_object(lenient, changed)
+        obj = objects.canonical(request.operation, changed, "Ignore")
     except Undecodable as error:
         raise status.internal(error.why) from None
-    objects.default_object(lenient, obj)
     return before if same(obj, before) else obj

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost_sandbox.apimachinery import status
 from ctrlhost_sandbox.apimachinery.objects import is_true
 from ctrlhost_sandbox.crds import validation
 from ctrlhost_sandbox.crds.conditions import FINALIZER, set_condition
 from ctrlhost_sandbox.kinds.fields import immutable
 from ctrlhost_sandbox.kinds.strategy import BuiltinStrategy
+from ctrlhost_sandbox.kinds.webhooks import client_causes, version_causes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.apimachinery.status import Cause
@@ -58,7 +60,7 @@ class _Crds(BuiltinStrategy):
         if operation.subresource == "status":
             yield from validation.status_causes(obj)
             return
-        causes = list(validation.causes(obj, old))
+        causes = [*validation.causes(obj, old), *_conversion_causes(obj["spec"].get("conversion") or {})]
         yield from causes
         if not causes and context.options.cel == "enforce":
             # Rules are checked with the types of a structural schema.
@@ -82,6 +84,28 @@ class _Crds(BuiltinStrategy):
 
     def holds_deletion(self, context: ServerContext, obj: Object) -> bool:
         return True
+
+
+def _conversion_causes(conversion: Mapping[str, Any]) -> Iterator[Cause]:
+    """Check the strategy, and that there is a webhook with the strategy `Webhook` only."""
+    field, strategy, webhook = "spec.conversion", conversion.get("strategy", ""), conversion.get("webhook")
+    if not strategy:
+        yield status.required(f"{field}.strategy")
+    elif strategy not in ("None", "Webhook"):
+        yield status.not_supported(f"{field}.strategy", strategy, ("None", "Webhook"))
+    client, versions = (webhook or {}).get("clientConfig"), (webhook or {}).get("conversionReviewVersions") or []
+    if strategy != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            yield status.forbidden_field(f"{field}.webhookClientConfig", text)
+        if versions:
+            yield status.forbidden_field(f"{field}.conversionReviewVersions", text)
+        return
+    if client is None:
+        yield status.required(f"{field}.webhookClientConfig", "required when strategy is set to Webhook")
+    else:
+        yield from client_causes(client, f"{field}.webhookClientConfig")
+    yield from version_causes(versions, f"{field}.conversionReviewVersions")
 
 
 def _storage_versions(obj: Object) -> list[str]:

@@ -49,7 +49,9 @@ class _Webhooks(BuiltinStrategy):
         for index, hook in enumerate(obj.get("webhooks") or ()):
             where, name = f"webhooks[{index}]", hook.get("name", "")
             yield from _webhook_causes(hook, where)
-            yield from _version_causes(hook.get("admissionReviewVersions") or [], f"{where}.admissionReviewVersions")
+            versions = hook.get("admissionReviewVersions") or []
+            missing = "must specify one of v1, v1beta1"
+            yield from version_causes(versions, f"{where}.admissionReviewVersions", missing)
             if name and name in names:
                 yield status.duplicate(f"{where}.name", name)
             names.add(name)
@@ -88,26 +90,43 @@ def _webhook_causes(hook: Mapping[str, Any], where: str) -> Iterator[Cause]:
     again = hook.get("reinvocationPolicy", "Never")
     if again not in ("IfNeeded", "Never"):
         yield status.not_supported(f"{where}.reinvocationPolicy", again, ("IfNeeded", "Never"))
-    yield from _client_causes(hook.get("clientConfig") or {}, f"{where}.clientConfig")
+    yield from client_causes(hook.get("clientConfig") or {}, f"{where}.clientConfig")
     yield from condition_causes(hook, f"{where}.matchConditions")
 
 
-def _client_causes(client: Mapping[str, Any], where: str) -> Iterator[Cause]:
+def client_causes(client: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    """Check where a webhook listens."""
     url, service = client.get("url"), client.get("service")
     if (url is None) is (service is None):
         yield status.required(where, "exactly one of url or service is required")
     elif url is not None:
         yield from _url_causes(url, f"{where}.url")
     elif service is not None:
-        for field in ("name", "namespace"):
+        # The real server names the other one of both.
+        for field, named in (("name", "namespace"), ("namespace", "name")):
             if not service.get(field):
-                yield status.required(f"{where}.service.{field}", f"service {field} is required")
+                yield status.required(f"{where}.service.{named}")
         path, port = service.get("path"), service.get("port", 443)
         if not 1 <= port <= 65535:
             text = "port is not valid: must be between 1 and 65535, inclusive"
             yield status.invalid_value(f"{where}.service.port", port, text)
-        if path is not None and not path.startswith("/"):
-            yield status.invalid_value(f"{where}.service.path", path, "must start with a '/'")
+        if path not in (None, "", "/"):
+            for problem in _path_problems(path):
+                yield status.invalid_value(f"{where}.service.path", path, problem)
+
+
+def _path_problems(path: str) -> Iterator[str]:
+    if path == "//":
+        yield "segment[0] may not be empty"
+        return
+    if not path.startswith("/"):
+        yield "must start with a '/'"
+    for index, segment in enumerate(path[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield f"segment[{index}] may not be empty"
+        elif not is_subdomain(segment):
+            for problem in name_problems("subdomain", segment):
+                yield f"segment[{index}]: {problem}"
 
 
 def _url_causes(url: str, where: str) -> Iterator[Cause]:
@@ -129,16 +148,16 @@ def _url_causes(url: str, where: str) -> Iterator[Cause]:
             yield status.invalid_value(where, text, f"{what} are not permitted in the URL")
 
 
-def _version_causes(versions: Sequence[str], where: str) -> Iterator[Cause]:
+def version_causes(versions: Sequence[str], where: str, missing: str = "") -> Iterator[Cause]:
+    """Check the versions of reviews that a webhook understands; `missing` says what to do if there are none."""
     if not versions:
-        yield status.required(where, "must specify one of v1, v1beta1")
+        yield status.required(where, missing)
         return
     for index, version in enumerate(versions):
         if version in versions[:index]:
             yield status.invalid_value(f"{where}[{index}]", version, "duplicate version")
         elif not is_label_1035(version):
-            problems = name_problems("label", version) or ["must start with a letter"]
-            yield from status.invalid_values(f"{where}[{index}]", version, problems)
+            yield from status.invalid_values(f"{where}[{index}]", version, name_problems("label_1035", version))
     if not set(versions) & set(_VERSIONS):
         yield status.invalid_value(where, versions, "must include at least one of v1, v1beta1")
 

@@ -43,6 +43,13 @@ def is_stored_form(kind: Kind, snapshot: Snapshot) -> bool:
     return (kind.group, kind.version) not in _EDGES
 
 
+def is_outdated(kind: Kind, snapshot: Snapshot) -> bool:
+    """Return whether the object is stored in another version than its kind is stored in by now."""
+    if kind.custom is None or len(kind.custom.schemas) == 1:
+        return False
+    return bool(snapshot.decode()["apiVersion"] != f"{kind.group}/{kind.custom.storage_version}")
+
+
 def raw(kind: Kind, snapshot: Snapshot) -> bytes:
     """Return the object as JSON in the version of `kind`."""
     if is_stored_form(kind, snapshot):

@@ -316,7 +316,7 @@ def _replace(
         managed.track_update(operation, obj, old, sent_managers)
     owner_rights.note(context, operation, metadata, before)
     obj = views.settled(kind, obj, with_nulls=operation.applies)
-    if managed.unchanged(obj, old):
+    if managed.unchanged(obj, old) and not views.is_outdated(kind, snapshot):
         return WriteResult(200, old, snapshot.raw if views.is_stored_form(kind, snapshot) else None)
     finished = _is_finished(obj)
     if finished:
