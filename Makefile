@@ -201,13 +201,14 @@ format: venv ## Format the sources
 fuzz: ## Fuzz every decoder, SECONDS_EACH seconds (300); 0 replays the seeds and what was found before
 	rust/fuzz/run $(or $(SECONDS_EACH),300)
 
-soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress, waiting, kill and differential tests, and 200,000 faults
+soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress, waiting, kill, differential and shard model tests, and 200,000 faults
 	CTRLHOST_LEAK_CYCLES=10000000 CTRLHOST_STRESS_ADDS=100000 $(PYTEST) --quiet tests/unit -k "leak or flat or stress" --timeout 3600
 	CTRLHOST_RANDOM_OBJECTS=1000 cargo test --quiet --locked --profile $(PROFILE) --package ctrlhost-core --test proto_go -- --ignored
 	CTRLHOST_FAULTS=100000 $(PYTEST) --quiet tests/convergence
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet sandbox/tests -k "kills or fuzzed" --timeout 7200
 	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
+	CTRLHOST_SHARD_STATES=1000000 $(PYTEST) --quiet tests/coordination --timeout 3600
 
 BENCH := $(BIN)/python -m pytest benches --benchmark-enable --timeout 900
 bench: $(if $(SHORT),venv,release-core) $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the headline figures of CI
