@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ConfigError,
         Conflict,
         CtrlhostError,
+        Denied,
         Expired,
         Forbidden,
         Invalid,
@@ -77,8 +78,10 @@ if TYPE_CHECKING:
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.plugin.crd_files import crds_from
     from ctrlhost.request import Request, Result
+    from ctrlhost.webhooks.admission import Admission
 
 __all__ = [
+    "Admission",
     "AlreadyExists",
     "ApiError",
     "AsyncCache",
@@ -101,6 +104,7 @@ __all__ = [
     "Controller",
     "ControllerHandle",
     "CtrlhostError",
+    "Denied",
     "Duration",
     "Every",
     "Expectations",
@@ -170,6 +174,7 @@ __all__ = [
 
 # The modules of the names that are not errors; a public module is its own value.
 _HOMES = {
+    "Admission": "ctrlhost.webhooks.admission",
     "AsyncCache": "ctrlhost.declarative.async_cache",
     "AsyncClient": "ctrlhost.client",
     "AsyncContext": "ctrlhost.declarative.async_context",

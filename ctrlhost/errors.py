@@ -38,6 +38,7 @@ CtrlhostError
 ├── BlockingCall           a request was not sent, because an `async def` would have waited for it without `await`
 ├── PluginRestarted        a request was not sent, because its client belongs to an earlier run of the plugin
 ├── RetryAfter             raised by a reconciler: try again after so many seconds
+├── Denied                 raised by an admission webhook: the request is refused
 ├── InvalidObject          a cached object does not fit its model
 └── TerminalError          raised by a reconciler: do not retry; wait for the next event
 """
@@ -391,6 +392,45 @@ class TerminalError(CtrlhostError):
         raise ctrlhost.TerminalError("size is 9 at most")
     ```
     """
+
+
+class Denied(CtrlhostError):
+    """Raised by a function of `@plugin.validate` or `@plugin.mutate` to refuse the request.
+
+    ```python
+    # a part of a plugin
+    @plugin.validate(Database)
+    def check(ctx, new, old):
+        if old is not None and new.spec.size < old.spec.size:
+            raise ctrlhost.Denied("must not shrink", field="spec.size")
+    ```
+
+    The API server answers the request with the HTTP status `code`, 400 to 599, and the text; ValueError for others.
+    `field` is the path of the field that is wrong, if there is one.
+    """
+
+    def __init__(self, message: str, *, field: str = "", code: int = 422) -> None:
+        """Set the parts of the answer."""
+        if not 400 <= code <= 599:
+            raise ValueError(f"the code of a denial is an HTTP status from 400 to 599, got {code!r}")
+        super().__init__(message)
+        self.field = field
+        self.code = code
+
+    @property
+    def reason(self) -> str:
+        """The reason of the answer's `Status`, such as `Invalid`."""
+        kind = _BY_STATUS.get(self.code)
+        return kind.reason if kind is not None else "InternalError" if self.code >= 500 else ""
+
+    @property
+    def full_message(self) -> str:
+        """The message with the field."""
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+    def __str__(self) -> str:
+        """Return the message with the field."""
+        return self.full_message
 
 
 class InvalidObject(CtrlhostError):

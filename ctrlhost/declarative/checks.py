@@ -41,7 +41,7 @@ _OPTIONS = (
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report", "setup")
 #: Decorators whose functions may be coroutines.
-_AWAITED = ("controller", "finalizer", "report", "setup", "task")
+_AWAITED = ("controller", "finalizer", "mutate", "report", "setup", "task", "validate")
 
 
 class Mistake(NamedTuple):
@@ -119,6 +119,11 @@ def _mistakes(declaration: Declaration) -> Iterator[Mistake]:
             text = f"{paths[path]} pages have the path {path}"
             yield Mistake(_place(declared), declared.name, text, "give each another path")
     yield from _of_indexes(declaration)
+    if declaration.webhooks or declaration.conversions:
+        from ctrlhost.declarative.webhook_checks import find_problems
+
+        for declared, text, hint in find_problems(declaration):
+            yield Mistake(_place(declared), declared.name, text, hint)
 
 
 def _of_indexes(declaration: Declaration) -> Iterator[Mistake]:
@@ -136,13 +141,15 @@ def _of_indexes(declaration: Declaration) -> Iterator[Mistake]:
 
 
 def _references(declaration: Declaration) -> Iterator[Any]:
-    """Return the kinds and the sources of all controllers."""
+    """Return the kinds and the sources of all controllers, and the kinds of webhooks."""
     for controller in declaration.controllers:
         options = controller.declared.options
         yield options["kind"]
         for name in ("owns", "watches"):
             if isinstance(listed := options.get(name), (list, tuple)):
                 yield from listed
+    for webhook in declaration.webhooks:
+        yield webhook.options["kind"]
 
 
 def _of_structs(declaration: Declaration) -> Iterator[Mistake]:

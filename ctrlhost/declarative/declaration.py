@@ -116,6 +116,9 @@ class Declaration:
     deposed: list[DeclaredFunction] = field(default_factory=list)
     stopping: list[DeclaredFunction] = field(default_factory=list)
     health: list[DeclaredFunction] = field(default_factory=list)
+    #: Admission webhooks, and conversions between versions.
+    webhooks: list[DeclaredFunction] = field(default_factory=list)
+    conversions: list[DeclaredFunction] = field(default_factory=list)
     pages: list[DeclaredFunction] = field(default_factory=list)
     reports: list[DeclaredFunction] = field(default_factory=list)
     #: Permissions, and functions of the settings that return some.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.index import Index
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlhost.declarative.controller import Controller
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.request import Result
+    from ctrlhost.webhooks.admission import Admission
 
 #: The struct of the reconciled kind, or `Object`.
 K = TypeVar("K")
@@ -96,3 +97,41 @@ class IndexDecorator(Protocol[K]):
 
     def __call__(self, function: Callable[[K], Iterable[str] | None], /) -> Index[K]:
         """Return the index."""
+
+
+class ValidateDecorator(Protocol[K, S, State]):
+    """Takes a `def` or an `async def` of `(ctx, new, old)`, and returns it."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[Admission[K, S, State], K | None, K | None], None], /
+    ) -> Callable[[Any, K | None, K | None], None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[Admission[K, S, State], K | None, K | None], Coroutine[object, object, None]], /
+    ) -> Callable[[Any, K | None, K | None], Coroutine[object, object, None]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[[Admission[K, S, State], K | None, K | None], None], /
+    ) -> Callable[[Any, K | None, K | None], None]: ...
+
+
+class MutateDecorator(Protocol[K, S, State]):
+    """Takes a `def` or an `async def` of `(ctx, new, old)`, and returns it."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[Admission[K, S, State], K, K | None], K | Mapping[str, Any] | None], /
+    ) -> Callable[[Any, K, K | None], K | Mapping[str, Any] | None]: ...
+    @overload
+    def __call__(
+        self,
+        function: Callable[
+            [Admission[K, S, State], K, K | None], Coroutine[object, object, K | Mapping[str, Any] | None]
+        ],
+        /,
+    ) -> Callable[[Any, K, K | None], Coroutine[object, object, K | Mapping[str, Any] | None]]: ...
+    @overload
+    def __call__(  # type: ignore[overload-cannot-match]
+        self, function: Callable[[Admission[K, S, State], K, K | None], K | Mapping[str, Any] | None], /
+    ) -> Callable[[Any, K, K | None], K | Mapping[str, Any] | None]: ...

@@ -20,6 +20,9 @@ _ARGUMENTS = {
     "health": '"database"',
     "page": '"/path"',
     "report": '"/path"',
+    "validate": '"apps/v1/Deployment"',
+    "mutate": '"apps/v1/Deployment"',
+    "convert": 'Memcached, source="v1alpha1", target="v1"',
 }
 
 

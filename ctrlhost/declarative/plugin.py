@@ -21,7 +21,7 @@ from ctrlhost.permissions import Permission
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
     from typing import Generic as Parameters
-    from typing import TypeAlias
+    from typing import TypeAlias, Unpack
 
     import click
     import msgspec
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
         GoneDecorator,
         HostDecorator,
         IndexDecorator,
+        MutateDecorator,
+        ValidateDecorator,
     )
+    from ctrlhost.declarative.webhook_options import Convert, MutatorOptions, WebhookOptions
     from ctrlhost.duration import DurationLike
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.plugin.context import PluginContext
@@ -298,6 +301,100 @@ class Plugin(Parameters[S, State]):
             return index
 
         return declare
+
+    @overload
+    def validate(
+        self, kind: type[K], operations: Sequence[str] | str = ..., **options: Unpack[WebhookOptions]
+    ) -> ValidateDecorator[K, S, State]: ...
+    @overload
+    def validate(
+        self, kind: tuple[str, str] | str, operations: Sequence[str] | str = ..., **options: Unpack[WebhookOptions]
+    ) -> ValidateDecorator[dict[str, Any], S, State]: ...
+    @parentheses.needed
+    def validate(self, kind: Any, operations: Any = ("CREATE", "UPDATE"), **options: Any) -> Any:
+        """Ask the decorated `function(ctx, new, old)` whether an object may be written; it raises `ctrlhost.Denied`.
+
+        ```python
+        # a part of a plugin
+        @plugin.validate(Database)
+        def check_size(ctx, new, old):
+            if old is not None and new.spec.size < old.spec.size:
+                raise ctrlhost.Denied("must not shrink", field="spec.size")
+        ```
+
+        `ctx` is a `ctrlhost.Admission`. `old` is None for CREATE, `new` for DELETE; both are of the struct that `kind`
+        is, or dicts. An object that does not fit the struct is refused with its path. A `def` runs on the threads of
+        the plugin's webhooks, an `async def` on its event loop.
+
+        - `operations` are some of CREATE, UPDATE and DELETE; `"*"` is all of them.
+        - `failure_policy` says what happens when the host does not answer: `"Fail"` refuses, `"Ignore"` admits.
+        - The function has `timeout` (`"5s"`; whole seconds, 30 at most) less half a second.
+        - `when` is a CEL text about `object`, `oldObject` and `request`: without it, every request is asked about.
+        - `namespaces` and `label_selector` are those of the objects that are asked about.
+        - `subresource`, such as `"status"`, asks about that instead of the object.
+        - `reads` are kinds for `ctx.cache`, besides those of the plugin's controllers.
+        - `name`, a DNS label, is by default that of the function with hyphens.
+
+        Mistakes are reported when a host loads the plugin.
+        """
+        options = {"kind": kind, "operations": operations, **options}
+        return self._declares("webhooks", "validate", ("ctx", "new", "old"), options)
+
+    @overload
+    def mutate(
+        self, kind: type[K], operations: Sequence[str] | str = ..., **options: Unpack[MutatorOptions]
+    ) -> MutateDecorator[K, S, State]: ...
+    @overload
+    def mutate(
+        self, kind: tuple[str, str] | str, operations: Sequence[str] | str = ..., **options: Unpack[MutatorOptions]
+    ) -> MutateDecorator[dict[str, Any], S, State]: ...
+    @parentheses.needed
+    def mutate(self, kind: Any, operations: Any = ("CREATE", "UPDATE"), **options: Any) -> Any:
+        """Let the decorated `function(ctx, new, old)` change an object before it is written.
+
+        ```python
+        # a part of a plugin
+        @plugin.mutate(Database)
+        def fill_user(ctx, new, old):
+            if not new.spec.user:
+                return msgspec.structs.replace(new, spec=msgspec.structs.replace(new.spec, user=new.metadata.name))
+        ```
+
+        It returns the object as it should be, as a struct or a mapping, or None to leave it. The host sends the
+        smallest patch; what the struct does not declare stays. An object that does not fit the struct is left alone,
+        with a warning. Called with its own result, the function must change nothing: the API server calls it again
+        if another webhook has changed the object, unless `reinvoke` is false.
+
+        Mutators of a plugin are called in the order of their declaration. `operations` are CREATE and UPDATE, and the
+        other options those of `validate`.
+        """
+        options = {"kind": kind, "operations": operations, **options}
+        return self._declares("webhooks", "mutate", ("ctx", "new", "old"), options)
+
+    @parentheses.needed
+    def convert(
+        self, kind: KindRef[Any], source: str | type[Any], target: str | type[Any]
+    ) -> Callable[[Convert], Convert]:
+        """Convert the objects of a kind from the version `source` to `target` with the decorated `function(obj)`.
+
+        ```python
+        # a part of a plugin
+        @plugin.convert(Database, source="v1alpha1", target="v1")
+        def upgrade(obj):
+            spec = dict(obj["spec"])
+            spec["users"] = [spec.pop("user")]
+            return {**obj, "spec": spec}
+        ```
+
+        `obj` is a mapping, a copy, and so is what it returns. The function must be pure and lossless: it may be called
+        for each object of each read. apiVersion, kind and metadata are the host's, except for labels and annotations
+        of a `metadata` that it returns. A version may be given as its struct, too, which declares it.
+
+        Between versions without a function, objects go through at most two others, the fewest possible. Each version
+        that is served needs a way to each other one.
+        """
+        options = {"kind": kind, "source": source, "target": target}
+        return self._declares("conversions", "convert", ("obj",), options)
 
     @parentheses.needed
     def task(

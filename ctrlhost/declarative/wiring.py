@@ -37,6 +37,10 @@ def set_up(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping
         host.add_page(page.options["path"], _page(page, host))
     for report in declaration.reports:
         host.add_report(report.options["path"], _with_host(report, host), title=report.options["title"])
+    if declaration.webhooks or declaration.conversions:
+        from ctrlhost.declarative.webhooks import add_webhooks
+
+        add_webhooks(declaration, host, crds)
     if declaration.synced:
         host.start_together()
 

@@ -76,6 +76,8 @@ class ResourceNames:
     selectable_fields: tuple[str, ...] = ()
     #: Whether the version is deprecated, or the warning of its answers.
     deprecated: bool | str = False
+    #: Whether this version is the one that is stored; the only one is.
+    storage: bool = False
 
 
 class Kind(NamedTuple):
@@ -132,6 +134,7 @@ def resource(
     rules: Sequence[Rule] = (),
     selectable_fields: Sequence[str] = (),
     deprecated: bool | str = False,
+    storage: bool = False,
 ) -> Callable[[type[K]], type[K]]:
     """Name the kind of a struct's objects.
 
@@ -142,8 +145,9 @@ def resource(
     `(".spec.size", ".status.replicas", ".status.selector")`. `rules` are about the whole object, of whose metadata they
     can use `self.metadata.name`. `selectable_fields` are up to eight paths that a `field_selector` can name, such as
     `".spec.color"`. The dot that a path begins with may be left out. `deprecated` makes the server warn whoever uses
-    the version, with that text if it is one. ValueError for an invalid name or path, TypeError for arguments of other
-    types and for a class that is not a struct.
+    the version, with that text if it is one. A kind of several versions has a struct for each, and one with `storage`,
+    the version in which the server stores objects. ValueError for an invalid name or path, TypeError for arguments of
+    other types and for a class that is not a struct.
     """
     if not isinstance(api_version, str):
         raise TypeError(f"the apiVersion is a text, got {api_version!r}")
@@ -194,6 +198,7 @@ def resource(
             rules=tuple(rules),
             selectable_fields=selectable_fields,
             deprecated=deprecated,
+            storage=storage,
         )
         setattr(struct, _ATTRIBUTE, names)
         return struct

@@ -141,6 +141,19 @@ def decode(obj: Object, model: type[K]) -> K:
         raise InvalidObject(f"{obj.get('kind', model.__name__)} {obj.key}", _explained(error), obj) from None
 
 
+def decode_json(text: bytes, model: Any, name: str) -> Any:
+    """Return an object as a fresh struct, or as whatever `model` is; None for null.
+
+    Unknown fields are ignored. InvalidObject with `name` and the field's path if it does not fit. For any thread.
+    """
+    if text == b"null":
+        return None
+    try:
+        return msgspec.json.decode(text, type=model)
+    except msgspec.ValidationError as error:
+        raise InvalidObject(name, _explained(error)) from None
+
+
 def _explained(error: msgspec.ValidationError) -> str:
     """Return what msgspec found as `spec.size: expected int, got str`."""
     place = _PLACE.search(str(error))

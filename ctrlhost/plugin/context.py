@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ctrlhost.plugin.metrics import PluginMetrics
     from ctrlhost.plugin.report import Report
     from ctrlhost.request import Request, Result
+    from ctrlhost.webhooks.conversion import Converters
+    from ctrlhost.webhooks.webhook import Webhook
 
     #: The plugin's settings.
     S = TypeVar("S", default=Any)
@@ -86,6 +88,9 @@ class PluginContext(Parameters[S, State]):
         #: The settings that the hosts of these addresses come from.
         self.address_settings: dict[str, str] = {}
         self.health_checks: list[PluginCheck] = []
+        #: Admission webhooks, in the order in which they are called, and conversions by kind.
+        self.webhooks: list[Webhook] = []
+        self.conversions: list[Converters] = []
         #: The kinds of `informer`, for their permissions.
         self.reads: list[KindSource] = []
         self.informers: list[PluginInformer] = []

@@ -22,6 +22,7 @@ CLASSES: dict[str, list[Any]] = {
         ctrlhost.AsyncContext,
         ctrlhost.AsyncCache,
         ctrlhost.Caches,
+        ctrlhost.Admission,
     ],
     "object": [ctrlhost.Object, cache.MapView, cache.ListView, cache.OwnerReference],
     "client": [ctrlhost.Client, ctrlhost.AsyncClient],

@@ -32,6 +32,8 @@ INNER = {
     "health_checks",
     "reads",
     "informers",
+    "webhooks",
+    "conversions",
     "clean_up",
     "close",
     "fence",

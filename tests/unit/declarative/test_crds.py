@@ -55,16 +55,18 @@ def test_each_declared_model_is_generated_once_and_views_of_other_kinds_are_not(
     assert [crd["spec"]["names"]["kind"] for crd in loaded.crds()] == ["Reconciled", "Owned", "Watched", "Indexed"]
 
 
-def test_two_models_of_a_kind_are_refused() -> None:
-    @ctrlhost.resource("example.com/v2")
+def test_two_models_of_a_version_are_refused() -> None:
+    @ctrlhost.resource("example.com/v1")
     class Watched(ctrlhost.Model[Spec, None]):
         pass
 
     plugin = ctrlhost.Plugin()
     plugin.controller(Reconciled, watches=[Watched, globals()["Watched"]])(lambda ctx, obj: None)
-    with pytest.raises(ctrlhost.ConfigError, match=r"^2 models define the CRD watcheds\.example\.com$") as raised:
+    with pytest.raises(
+        ctrlhost.ConfigError, match=r"^2 models define the version v1 of the CRD watcheds\.example\.com$"
+    ) as raised:
         PluginManager().register("demo", plugin).crds()
-    assert "crds=" in str(raised.value.hint)
+    assert "msgspec.Struct" in str(raised.value.hint)
 
 
 def test_a_name_that_matches_no_file_is_an_error_of_the_plugin() -> None:
