@@ -635,6 +635,12 @@ class Tls:
 # A new certificate and its key, as PEM; the times are seconds since the epoch. ValueError for an invalid name or time.
 def self_signed_certificate(names: list[str], not_before: int, not_after: int) -> tuple[str, str]: ...
 
+# The same for an authority of this name, and for a certificate that one of this name and key signs.
+def certificate_authority(name: str, not_before: int, not_after: int) -> tuple[str, str]: ...
+def signed_certificate(
+    names: list[str], not_before: int, not_after: int, issuer: str, issuer_key: str
+) -> tuple[str, str]: ...
+
 # A whole response, or the head of a stream.
 @final
 class HttpResponse:

@@ -21,6 +21,12 @@ class _Claims(msgspec.Struct):
 
 def certificate_expiry(pem: bytes) -> float | None:
     """Return when the first certificate of a chain expires; None if there is no readable one."""
+    validity = certificate_validity(pem)
+    return None if validity is None else validity[1]
+
+
+def certificate_validity(pem: bytes) -> tuple[float, float] | None:
+    """Return from when until when the first certificate of a chain is valid; None if there is no readable one."""
     match = _CERTIFICATE.search(pem)
     if match is None:
         return None
@@ -33,9 +39,9 @@ def certificate_expiry(pem: bytes) -> float | None:
         for _ in range(3):
             _, _, fields = _element(fields)
         _, validity, _ = _element(fields, _SEQUENCE)
-        _, _, end = _element(validity)
-        tag, text, _ = _element(end)
-        return _moment(tag, text.decode("ascii"))
+        first, start, validity = _element(validity)
+        last, end, _ = _element(validity)
+        return _moment(first, start.decode("ascii")), _moment(last, end.decode("ascii"))
     except (ValueError, IndexError):
         return None
 

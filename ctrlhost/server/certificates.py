@@ -59,7 +59,7 @@ class ServerCertificate:
             hint = "a certificate and its key, both PEM, without a pass phrase"
             raise ConfigError(f"{source}: {_reason(error)}", hint=f"it needs {hint}") from error
         #: What the server gets: each of its handshakes continues with the context of the current certificate.
-        self.context = _context(pair)
+        self.context = server_context(pair)
         self.context.sni_callback = self._choose
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class ServerCertificate:
         log.info("listener %s: using another certificate%s", self._listener, until)
 
     def _use(self, pair: KeyPair) -> None:
-        self._in_use, self._expiry = _context(pair), certificate_expiry(pair.certificate)
+        self._in_use, self._expiry = server_context(pair), certificate_expiry(pair.certificate)
 
     def _unusable(self, problem: str) -> None:
         if problem != self._problem:
@@ -131,7 +131,7 @@ def _reason(error: OSError | ValueError) -> str:
     return f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
 
 
-def _context(pair: KeyPair) -> ssl.SSLContext:
+def server_context(pair: KeyPair) -> ssl.SSLContext:
     """Return the context of a server with this certificate; SSLError or ValueError if it is unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

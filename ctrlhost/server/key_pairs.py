@@ -17,7 +17,7 @@ _DAY = 24 * 3600
 #: Seconds for which a self-signed certificate is valid, and before its end at which another one replaces it.
 LIFETIME, RENEW_BEFORE = 90 * _DAY, 30 * _DAY
 #: Seconds by which the clock of a client may be slow.
-_SKEW = 3600
+SKEW = 3600
 #: Addresses that lead nowhere (RFC 5737, RFC 3849): the system only chooses the source address to reach them.
 _NOWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
@@ -93,7 +93,7 @@ class SelfSignedPairs:
         now = self._time()
         if self._made_at is not None and 0 <= now - self._made_at < LIFETIME - RENEW_BEFORE:
             return None
-        certificate, key = self_signed_certificate(self._names, int(now) - _SKEW, int(now) + LIFETIME)
+        certificate, key = self_signed_certificate(self._names, int(now) - SKEW, int(now) + LIFETIME)
         self._made_at = now
         return KeyPair(certificate.encode(), key.encode())
 

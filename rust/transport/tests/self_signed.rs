@@ -1,7 +1,7 @@
-//! Self-signed certificates: what is refused. Which names they have, and who trusts them, is tested from Python.
+//! Certificates that we make: what is refused. Which names they have, and who trusts them, is tested from Python.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use ctrlhost_transport::certificate::self_signed;
+use ctrlhost_transport::certificate::{authority, self_signed, signed};
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -25,4 +25,13 @@ fn names_and_times_that_do_not_fit_are_errors() {
     assert!(self_signed(names(&["grün.example"]), 0, 1).is_err());
     assert!(self_signed(names(&["a.example"]), 0, i64::MAX).is_err());
     assert!(self_signed(names(&["a.example"]), i64::MIN, 0).is_err());
+}
+
+#[test]
+fn an_authority_that_does_not_fit_is_an_error() {
+    let (_, key) = authority("ours", 0, 1).unwrap();
+    assert!(authority("ours", 0, i64::MAX).is_err());
+    assert!(signed(names(&["a.example"]), 0, 1, ("ours", &key)).is_ok());
+    assert!(signed(names(&["a.example"]), 0, 1, ("ours", "no key")).is_err());
+    assert!(signed(vec![], 0, 1, ("ours", &key)).is_err());
 }

@@ -24,5 +24,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         certificate::self_signed_certificate,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(
+        certificate::certificate_authority,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(certificate::signed_certificate, module)?)?;
     client::stop_at_exit(module)
 }
