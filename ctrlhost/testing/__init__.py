@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctrlhost.controller.history import Run
+    from ctrlhost.testing.admission import Applied
     from ctrlhost.testing.clock import HurriedClock, ManualClock
     from ctrlhost.testing.converges import converges
     from ctrlhost.testing.fault_proxy import Fault, FaultProxy
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ctrlhost.testing.unit import RecordedEvent, UnitContext, context
 
 __all__ = [
+    "Applied",
     "Fault",
     "FaultProxy",
     "Faults",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Applied": "ctrlhost.testing.admission",
     "Fault": "ctrlhost.testing.fault_proxy",
     "FaultProxy": "ctrlhost.testing.fault_proxy",
     "Faults": "ctrlhost.testing.faults",

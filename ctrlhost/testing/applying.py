@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.cache import Object
 from ctrlhost.errors import CtrlhostError, NotFound, TooManyRequests
 from ctrlhost.supervisor.crds import refused_names
+from ctrlhost.testing.admission import AdmissionTransport, Applied, denials
+from ctrlhost.testing.documents import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+    from collections.abc import Iterable, Mapping
 
     from ctrlhost.client import Client
+    from ctrlhost.models.typed_objects import AnyObject
 
 _MANAGER = "ctrlhost-test"
 #: Seconds that a CustomResourceDefinition may take until its kinds are served.
@@ -20,17 +25,27 @@ _ESTABLISHED = 30.0
 _REFUSED = 1.0
 
 
-def applied(client: Client, content: dict[str, Any]) -> dict[str, Any]:
-    """Apply an object server-side, or create one with a generated name, and return it as the server has it.
+def apply_objects(
+    client: Client, objects: Iterable[str | os.PathLike[str] | AnyObject], *, without_effect: bool = False
+) -> Applied:
+    """Apply objects server-side, or create those with a generated name, and return them as the server has them.
 
     After a CustomResourceDefinition its kinds are served; CtrlhostError if the server does not accept its names,
-    TimeoutError if they are not served within 30 seconds.
+    TimeoutError if they are not served within 30 seconds. Denied if a webhook refuses one.
     """
+    transport = AdmissionTransport(client.transport, without_effect=without_effect)
+    client = client.derive(transport=transport)
+    with denials():
+        contents = [_applied(client, document, without_effect) for what in objects for document in documents(what)]
+    return Applied(map(Object, contents), transport.warnings)
+
+
+def _applied(client: Client, content: dict[str, Any], without_effect: bool) -> dict[str, Any]:
     metadata = content.get("metadata") or {}
     if "name" not in metadata and "generateName" in metadata:
         return client.create(content)
     answer = client.apply(content, field_manager=_MANAGER)
-    if answer["kind"] == "CustomResourceDefinition":
+    if answer["kind"] == "CustomResourceDefinition" and not without_effect:
         _wait_for_kinds(client, answer)
     return answer
 

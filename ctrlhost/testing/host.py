@@ -15,8 +15,8 @@ from ctrlhost.duration import Duration
 from ctrlhost.host.host import Host
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.sandbox import is_sandbox
-from ctrlhost.testing.applying import applied
-from ctrlhost.testing.documents import documents
+from ctrlhost.testing.admission import denials
+from ctrlhost.testing.applying import apply_objects
 from ctrlhost.testing.faults import Faults, FaultyTransport
 from ctrlhost.testing.idle import PendingWork, SandboxVersions, WrittenVersions
 from ctrlhost.testing.record import RecordingTransport, RequestRecord
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ctrlhost.duration import DurationLike
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.models.typed_objects import AnyObject
+    from ctrlhost.testing.admission import Applied
     from ctrlhost.testing.fault_proxy import FaultProxy
     from ctrlhost.testing.least_privilege import LimitedAccount
     from ctrlhost.testing.real_server import RealServer
@@ -211,14 +212,19 @@ class HostUnderTest:
             time.sleep(0.005)
         return result
 
-    def apply(self, *objects: str | os.PathLike[str] | AnyObject) -> builtins.list[Object]:
-        """Apply objects server-side, in their order, and return them as the server has them.
+    def apply(self, *objects: str | os.PathLike[str] | AnyObject) -> Applied:
+        """Apply objects server-side, in their order, and return a list of them as the server has them.
 
         Each argument is a path of a YAML file, a YAML text of several lines, a mapping or a model; files and texts may
         have several documents. Objects without a namespace go to `namespace`, those with a `generateName` are created.
-        After a CustomResourceDefinition its kinds are served.
+        After a CustomResourceDefinition its kinds are served. `warnings` of the list are those of the server. Denied if
+        an admission webhook refuses an object.
         """
-        return [Object(applied(self.client, document)) for what in objects for document in documents(what)]
+        return apply_objects(self.client, objects)
+
+    def admit(self, *objects: str | os.PathLike[str] | AnyObject) -> Applied:
+        """Return objects as `apply` would, but without any effect: webhooks and the server's own checks see them."""
+        return apply_objects(self.client, objects, without_effect=True)
 
     @overload
     def get(self, kind: type[T], name: str, namespace: str | None = None) -> T: ...
@@ -274,8 +280,9 @@ class HostUnderTest:
     def delete(
         self, kind: KindRef[Any], name: str, namespace: str | None = None, *, propagation: Propagation | None = None
     ) -> None:
-        """Delete an object; NotFound if it does not exist."""
-        self.client.delete(*kind_of(kind)[:2], name, namespace, propagation=propagation)
+        """Delete an object; NotFound if it does not exist, Denied if a webhook refuses it."""
+        with denials():
+            self.client.delete(*kind_of(kind)[:2], name, namespace, propagation=propagation)
 
     @overload
     def patch(
@@ -309,11 +316,12 @@ class HostUnderTest:
         type: PatchType = "merge",  # noqa: A002 - the API's own word
         subresource: str | None = None,
     ) -> Any:
-        """Patch an object, as `Client.patch` does, and return it as `get` does."""
+        """Patch an object, as `Client.patch` does, and return it as `get` does; Denied if a webhook refuses it."""
         api_version, name_of_kind = kind_of(kind)[:2]
-        patched = self.client.patch(
-            api_version, name_of_kind, name, namespace, patch, type=type, subresource=subresource
-        )
+        with denials():
+            patched = self.client.patch(
+                api_version, name_of_kind, name, namespace, patch, type=type, subresource=subresource
+            )
         return _decoded(kind, patched)
 
     def snapshot(self, *kinds: KindRef[Any]) -> str:
