@@ -126,6 +126,7 @@ def command(
                 f"--kubeconfig={kubeconfig}",
                 # The assignments of the command line come later, so they win.
                 f"--set=host.drain_timeout={DRAIN_SECONDS:g}s",
+                "--set=host.check_mutators=true",
                 *(f"--set=host.log_levels.{name}=debug" for name in selected),
                 *_passed_on(plugins=plugins, namespace=namespaces, set=assignments),
                 *_passed_on(context=context, listen=chosen["listen"], config=config),

@@ -28,6 +28,17 @@ _CONTROLLERS = (
     Column("RETRY", right=True, rank=5),
     Column("STATE"),
 )
+_WEBHOOKS = (
+    Column("WEBHOOK"),
+    Column("RATE/s", right=True),
+    Column("TOTAL", right=True, rank=1),
+    Column("ERRORS", right=True),
+    Column("DENIED", right=True, rank=3),
+    Column("ACTIVE", right=True, rank=2),
+    Column("P50", right=True, rank=0),
+    Column("P99", right=True, rank=4),
+    Column("STATE"),
+)
 _INFORMERS = (
     Column("INFORMER"),
     Column("OBJECTS", right=True),
@@ -96,9 +107,9 @@ class Line:
 
 
 def whole(status: Answer, view: View) -> list[str]:
-    """Return the header and both tables, whole."""
-    controllers, informers = _controllers(status, view, None), _informers(status, view, None)
-    return [header(status), *(line.text for line in [*controllers, *informers])]
+    """Return the header and all tables, whole."""
+    controllers, others = _controllers(status, view, None), _others(status, view, None)
+    return [header(status), *(line.text for line in [*controllers, *others])]
 
 
 def screen(status: Answer, view: View, width: int, height: int, lost: str = "") -> list[Line]:
@@ -112,7 +123,7 @@ def screen(status: Answer, view: View, width: int, height: int, lost: str = "") 
         lines.append(Line(f"connection lost, trying again: {lost}", BAD))
     lines += [Line(visible(line), BAD) for line in status["host"]["not_ready"][:2]]
     room = max(height - len(lines), 2)
-    first, second = (_failing, _errors) if view.errors else (_controllers, _informers)
+    first, second = (_failing, _errors) if view.errors else (_controllers, _others)
     upper, lower = first(status, view, width), second(status, view, width)
     # The lower table has at least a third of the room if it needs it.
     kept = max(room - len(lower), room - room // 3)
@@ -237,6 +248,30 @@ def _of_plugin(plugin: Answer) -> str:
     if plugin["state"] == "running":
         return "ok"
     return f"{plugin['state']}: {plugin['reason']}" if plugin["reason"] else str(plugin["state"])
+
+
+def _others(status: Answer, view: View, width: int | None) -> list[Line]:
+    """Return the webhooks, if there are any, and the informers."""
+    return [*_webhooks(status, view, width), *_informers(status, view, width)]
+
+
+def _webhooks(status: Answer, view: View, width: int | None) -> list[Line]:
+    rows = _matching(view, [_webhook(webhook) for webhook in status.get("webhooks", ())])
+    return _styled(table(_WEBHOOKS, rows, width), [row[-1] not in _GOOD for row in rows]) if rows else []
+
+
+def _webhook(webhook: Answer) -> list[Any]:
+    return [
+        webhook["path"],
+        rate(webhook["per_second"]),
+        f"{webhook['total']:,}",
+        f"{webhook['errors']:,}",
+        f"{webhook['denied']:,}",
+        webhook["in_flight"],
+        duration(webhook["p50"]),
+        duration(webhook["p99"]),
+        f"{webhook['overdue']} stuck" if webhook["overdue"] else "ok",
+    ]
 
 
 def _informers(status: Answer, view: View, width: int | None) -> list[Line]:

@@ -12,6 +12,7 @@ from ctrlhost.config.size import Size
 from ctrlhost.duration import Duration
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
+DEFAULT_WEBHOOK_LISTEN = ":9443"
 DEFAULT_LOG_LINES = 200.0
 SMALLEST_MEMORY_LIMIT = Size("16Mi")
 """A Python process takes more before it runs any plugin, so a smaller limit is a missing unit."""
@@ -106,6 +107,18 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     tls_key_file: str | None = None
     """Path of the key of `tls_cert_file`, PEM without a pass phrase."""
+
+    webhook_listen: str = DEFAULT_WEBHOOK_LISTEN
+    """Address of the webhooks of plugins, `HOST:PORT`, which are served with TLS only, and only where a plugin has
+    some; port 0 takes a free one, an empty string disables it."""
+
+    webhook_cert_dir: str | None = None
+    """Directory with the certificate of `webhook_listen` as `tls.crt` and its key as `tls.key`, PEM, and maybe its
+    authority as `ca.crt`; read again when they change."""
+
+    check_mutators: bool = False
+    """Call each mutating webhook again with its own result: a second change is an error that names the field. `ctrlhost
+    dev` and the test kit do so."""
 
     ready_when: Literal["all", "any"] = "all"
     """Whether `/readyz` fails when any plugin has failed, or only when none runs or waits."""

@@ -76,6 +76,7 @@ class ChildHost(Host):
             metrics_auth="none",
             tls_cert_file=None,
             tls_key_file=None,
+            webhook_listen="",
             sandbox=False,
             leader_elect=own,
             leader_elect_plugins=(start.plugin,) if own else (),
@@ -238,7 +239,7 @@ class ChildHost(Host):
             runtime.reason,
             is_final(runtime.error),
             runtime.error is None,
-            tuple(runtime.checks()[1:]),
+            (*runtime.checks()[1:], *(self.state.webhooks.checks(runtime.name) if self.state.webhooks else ())),
             tuple(self.leadership.checks()) if self.leadership is not None else (),
             tuple(check.state() for check in self._health_checks()),
             probe,
@@ -302,7 +303,8 @@ class Child:
             self._wait(runtime.attempt.set_up, _SET_UP)
         host.serve()
         pages = tuple(runtime.context.pages) if runtime.context is not None else ()
-        self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ())))
+        webhooks = host.state.webhooks.routes() if host.state.webhooks is not None else ()
+        self._channel.send(messages.IsSetUp(pages, tuple(runtime.controller_names or ()), webhooks))
         self._wait(self._may_run)
         host.begin(with_crds=self._with_crds)
         self._wait(threading.Event())

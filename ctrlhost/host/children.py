@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.child_view import ChildView
+    from ctrlhost.host.webhooks.serving import Webhooks
     from ctrlhost.informers import InformerFactory
+    from ctrlhost.supervisor.channel import WebhookRoute
     from ctrlhost.supervisor.run_directory import RunDirectory
     from ctrlhost.supervisor.runtime import PluginRuntime
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _DOWN = frozenset({"failing", "failed"})
 #: Seconds beyond a page's deadline, at which the process answers 504 itself, and counts that.
 _BEHIND = 0.5
+#: Seconds before the end of the API server's patience at which the host answers for a process that hangs.
+_AHEAD = 0.25
 
 
 class Children(Collector):
@@ -79,6 +83,16 @@ class Children(Collector):
         """
         runtime = next((candidate for candidate in self._plugins if candidate.name == plugin), None)
         return _page_of(runtime, seconds) if runtime is not None else None
+
+    def serve_webhooks(self, webhooks: Callable[[], Webhooks]) -> None:
+        """Answer for the webhooks of the plugins among those of the host."""
+
+        def follow(plugin: str, routes: tuple[WebhookRoute, ...]) -> None:
+            runtime = next(candidate for candidate in self._plugins if candidate.name == plugin)
+            # Between the deadline of the process and that of the API server.
+            webhooks().follow(plugin, routes, lambda timeout: _page_of(runtime, timeout - _AHEAD))
+
+        self._isolation.has_webhooks = follow
 
     def elects(self, plugin: str) -> bool:
         """Return whether the process of an isolated plugin stands for the plugin's own lease."""

@@ -109,7 +109,7 @@ class Host:
         self._changes = threading.Condition()
         for plugin in plugins or self.settings.plugins:
             self._add(plugin)
-        self._servers = HostServers()
+        self._servers = HostServers(self.state, self.clock)
         #: What protects the metrics' own address; None for nothing.
         self._metrics_access: MetricsAccess | None = None
         self._local_socket = local_socket
@@ -219,6 +219,8 @@ class Host:
                 self.plugins, self.settings, self.configuration, self._plugin_objects, own_client, self._run_directory
             )
             self.state.children = children
+            if children is not None:
+                children.serve_webhooks(lambda: self._servers.webhooks)
         self._deadlines.start()
         for runtime in self.plugins:
             runtime.begin(self._manager, self._plugin_objects.get(runtime.name), self.configuration)
@@ -376,6 +378,8 @@ class Host:
         own += [state.api_servers if self._probes else None, QueueCollector(self._is_ours, self._stands_by)]
         own += [None if metrics.child else state.processor, self._metrics_access, state.children]
         own.append(state.leadership.metrics if state.leadership is not None else None)
+        # The host answers for isolated plugins, too.
+        own.append(None if metrics.child else self._servers)
         for collector in own:
             if collector is not None:
                 metrics.register(collector)
@@ -548,6 +552,11 @@ class Host:
     def metrics_address(self) -> str | None:
         """The address of the setting `listen_metrics`; None without one."""
         return self._servers.addresses.get("metrics")
+
+    @property
+    def webhook_address(self) -> str | None:
+        """The address of the webhooks of plugins; None without any."""
+        return self.state.webhooks.address if self.state.webhooks is not None else None
 
 
 def _without_lease(settings: HostSettings) -> HostSettings:

@@ -140,11 +140,11 @@ class Inspection:
         for state, (first, *rest) in look.plugins.values():
             if endpoint == "healthz":
                 lines.append(replace(look.led(first), passed=state != "failed"))
-            elif self._host.settings.ready_when == "any":
-                lines.append(replace(first, decides=none_runs))
-            else:
-                lines.append(replace(first, decides=state in ("failing", "failed")))
-            lines += rest
+                # A cache that is not full yet makes no plugin unhealthy.
+                lines += [replace(line, passed=True) for line in rest]
+                continue
+            decides = none_runs if self._host.settings.ready_when == "any" else state in ("failing", "failed")
+            lines += [replace(first, decides=decides), *rest]
         if endpoint == "healthz":
             # A restart does not repair the API server, so neither it nor an outdated cache must cause one.
             lines += [*look.leadership, *(replace(check, passed=True) for check in look.outside)]
@@ -157,7 +157,8 @@ class Inspection:
             return None
         state, lines = look.plugins.get(name, ("starting", [Check(f"plugin/{name}", passed=False, detail="starting")]))
         if endpoint == "healthz":
-            lines = [replace(look.led(lines[0]), passed=state not in ("failing", "failed")), *lines[1:]]
+            first = replace(look.led(lines[0]), passed=state not in ("failing", "failed"))
+            lines = [first, *(replace(line, passed=True) for line in lines[1:])]
         return lines + [check.last() for check in self._checks_of_plugins(endpoint, name)]
 
     def _look(self) -> _Look:
@@ -165,7 +166,7 @@ class Inspection:
         look = _Look()
         for plugin in list(self._host.plugins):
             self._step = f"plugin/{plugin.name}"
-            look.plugins[plugin.name] = (plugin.state, plugin.checks())
+            look.plugins[plugin.name] = (plugin.state, plugin.checks() + self._webhooks_of(plugin))
             if not plugin.started and (why := self._not_started(plugin)):
                 look.starting.append(f"{plugin.name} {why}")
         self._step = "leadership"
@@ -178,7 +179,13 @@ class Inspection:
         factory = self._host.factory
         look.outside = self._host.api_servers.checks()
         look.outside += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
+        if self._host.webhooks is not None:
+            look.outside.append(self._host.webhooks.check())
         return look
+
+    def _webhooks_of(self, plugin: PluginRuntime) -> list[Check]:
+        """Return the line of the webhooks of a plugin of this process; that of an isolated one comes from its own."""
+        return self._host.webhooks.checks(plugin.name) if self._host.webhooks is not None else []
 
     def _not_started(self, plugin: PluginRuntime) -> str:
         """Return why a plugin that never ran keeps this replica from being ready; empty if it does not.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost.controller.event_loop import PluginLoop
@@ -10,15 +11,19 @@ from ctrlhost.errors import ConfigError, PluginLoadError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from starlette.types import ASGIApp
+    from prometheus_client.core import Metric
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.admin import Admin
     from ctrlhost.host.inspection import Inspection
     from ctrlhost.host.metrics_access import MetricsAccess
+    from ctrlhost.host.state import HostState
+    from ctrlhost.host.webhooks.serving import Webhooks
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.counts import HttpCounts
     from ctrlhost.server.limits import Limits
@@ -33,8 +38,11 @@ _TIMEOUT = 2.0
 class HostServers:
     """All servers of one host; imports the modules that they need on first use."""
 
-    def __init__(self) -> None:
-        """Start without servers."""
+    def __init__(self, state: HostState, clock: Clock) -> None:
+        """Start without servers for a host of this state."""
+        self._state = state
+        self._clock = clock
+        self._making = threading.Lock()
         #: The host's own servers, by what they serve.
         self._own: dict[str, HttpServer] = {}
         #: Answers probes, also at an address that serves everything.
@@ -134,8 +142,33 @@ class HostServers:
 
         inspection.start()
         # The host waits for this process as long as for its own plugins.
-        app = behind_proxy(host_app(inspection, self._status, PATIENCE / 2))
+        app = behind_proxy(self._with_webhooks(host_app(inspection, self._status, PATIENCE / 2)))
         self._bind("child", f"unix:{socket}", app, "host.listen", PLUGIN, self._probes).start()
+
+    def _with_webhooks(self, others: ASGIApp) -> ASGIApp:
+        """Return the app of the process of an isolated plugin, which also answers for its webhooks."""
+
+        async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+            webhooks = self._state.webhooks
+            app = others if webhooks is None else webhooks.in_child(others)
+            await app(scope, receive, send)
+
+        return chosen
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """The webhooks of the plugins, which the first plugin that has some makes."""
+        with self._making:
+            if self._state.webhooks is None:
+                from ctrlhost.host.webhooks.serving import Webhooks
+
+                self._state.webhooks = Webhooks(self._state.settings, self._clock, self.counts)
+            return self._state.webhooks
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics of the webhooks, if there are any; called by prometheus-client at each scrape."""
+        if self._state.webhooks is not None:
+            yield from self._state.webhooks.collect()
 
     def _bind(
         self,
@@ -155,10 +188,26 @@ class HostServers:
         return server
 
     def open(self, context: PluginContext) -> Callable[[], None]:
-        """Serve the listeners of a plugin; return a function that ends them.
+        """Serve the listeners and the webhooks of a plugin; return a function that ends them.
 
         ConfigError for an address of a setting that is in use; PluginLoadError for one of the plugin itself.
         """
+        if not (context.webhooks or context.conversions):
+            return self._open_listeners(context)
+        end = self.webhooks.open(context)
+        try:
+            close = self._open_listeners(context)
+        except BaseException:
+            end()
+            raise
+
+        def close_all() -> None:
+            end()
+            close()
+
+        return close_all
+
+    def _open_listeners(self, context: PluginContext) -> Callable[[], None]:
         if not context.listeners:
             return lambda: None
         from ctrlhost.host.pages import on_loop
@@ -194,6 +243,8 @@ class HostServers:
         """Stop the host's own servers; those of plugins end with them."""
         if self._access is not None:
             self._access.stop()
+        if self._state.webhooks is not None:
+            self._state.webhooks.stop()
         for server in self._own.values():
             server.stop(_TIMEOUT)
         for loop in (self._probes, self._status):

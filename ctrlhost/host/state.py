@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.host.children import Children
     from ctrlhost.host.metrics import HostMetrics
+    from ctrlhost.host.webhooks.serving import Webhooks
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.processor import PluginProcessor
     from ctrlhost.supervisor.runtime import PluginRuntime
@@ -50,6 +51,8 @@ class HostState:
     children: Children | None = None
     #: The leader elections; None without any.
     leadership: Leadership | None = None
+    #: The webhooks of plugins; None until a plugin with some is set up.
+    webhooks: Webhooks | None = None
 
     @property
     def server(self) -> Reachability | None:

@@ -30,3 +30,5 @@ STATUS = Limits(connections=128, idle=60, body=0, answer=10, unread=30, kept=64 
 ADMIN = Limits(connections=8, idle=5, body=64 << 10, answer=60, unread=30, kept=64 << 10)
 #: A plugin's own listener, where its deadline `page` limits the answers; and the pages in the process of a plugin.
 PLUGIN = Limits(connections=512, idle=60, body=None, answer=None, unread=30)
+#: The API server closes its idle connections after 90 s, and has to do so first: it does not repeat a POST.
+WEBHOOKS = Limits(connections=512, idle=120, body=8 << 20, answer=None, unread=30)

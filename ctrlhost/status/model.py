@@ -209,6 +209,26 @@ class InformerRow(msgspec.Struct, frozen=True):
     cost: Cost
 
 
+class WebhookStatus(msgspec.Struct, frozen=True):
+    """One webhook, or the conversions of one kind; `path` is where the API server asks for it.
+
+    `errors` are answers with which the failure policy decides. `overdue` are calls of this process that hang beyond
+    their deadline. The rate is that of the last minute, the quantiles are those of the last 1,000 answers.
+    """
+
+    path: str
+    plugin: str
+    timeout_seconds: float
+    per_second: float | None
+    total: int
+    errors: int
+    denied: int
+    in_flight: int
+    overdue: int
+    p50: float | None
+    p99: float | None
+
+
 class ErrorRow(msgspec.Struct, frozen=True):
     """One error of a reconcile."""
 
@@ -235,6 +255,7 @@ class Status(msgspec.Struct, frozen=True):
     failing: list[FailingKey]
     informers: list[InformerRow]
     errors: list[ErrorRow]
+    webhooks: list[WebhookStatus]
 
 
 class QueueItem(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from ctrlhost.status.informers import informer_rows
 from ctrlhost.status.samples import Samples, depth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from threading import Event
 
     from ctrlhost.client import Client
@@ -41,6 +41,16 @@ FAILING = 10
 _CONNECTED = ("watching", "over budget", "waiting", "listing")
 
 
+class Webhooks(Protocol):
+    """The webhooks of a host."""
+
+    def rows(self, per_second: Callable[[str, float], float | None]) -> list[model.WebhookStatus]:
+        """Return the status of each; `per_second` returns the rate of one of `totals`."""
+
+    def totals(self) -> dict[str, float]:
+        """Return numbers that only grow, by name."""
+
+
 class ReadHost(Protocol):
     """The members of a host that a snapshot reads."""
 
@@ -54,6 +64,10 @@ class ReadHost(Protocol):
     services: PluginServices | None
     processor: PluginProcessor | None
     writes: WriteLog
+
+    @property
+    def webhooks(self) -> Webhooks | None:
+        """The webhooks of its plugins; None without any."""
 
     @property
     def server(self) -> Reachability | None:
@@ -110,6 +124,8 @@ class StatusReader:
                 *(_of_child(informer, child) for child in children for informer in child.informers),
             ],
             errors=sorted(errors, key=lambda error: error.time, reverse=True)[:50],
+            # The host answers for isolated plugins, too.
+            webhooks=self._host.webhooks.rows(self.samples.per_second) if self._host.webhooks is not None else [],
         )
 
     @property
@@ -123,6 +139,8 @@ class StatusReader:
             totals["write/" + "/".join(written)] = float(count)
         if self._host.processor is not None:
             totals |= {f"cpu/{plugin}": seconds for plugin, seconds in self._host.processor.seconds().items()}
+        if self._host.webhooks is not None:
+            totals |= self._host.webhooks.totals()
         return totals
 
     def _requests(self) -> int:

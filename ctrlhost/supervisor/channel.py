@@ -158,11 +158,19 @@ class Mistake(msgspec.Struct, frozen=True, tag=True):
     hint: str | None
 
 
+class WebhookRoute(msgspec.Struct, frozen=True):
+    """A path at which the process answers reviews, and the seconds that the API server waits."""
+
+    path: str
+    timeout: float
+
+
 class IsSetUp(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the plugin is set up, and has these pages and controllers."""
+    """From the process: the plugin is set up, and has these pages, controllers and webhooks."""
 
     pages: tuple[str, ...]
     controllers: tuple[str, ...]
+    webhooks: tuple[WebhookRoute, ...]
 
 
 class FedScope(msgspec.Struct, frozen=True):

@@ -273,9 +273,11 @@ class ChildAttempt:
                 self.configured.set()
             case messages.Mistake(text, hint):
                 raise failure_of("loading", ConfigError(text, hint=hint))
-            case messages.IsSetUp(pages, controllers):
+            case messages.IsSetUp(pages, controllers, webhooks):
                 self._isolation.pages[self.owner.name], self.controller_names = pages, controllers
                 self._isolation.pauses.know(controllers)
+                if webhooks:
+                    self._isolation.has_webhooks(self.owner.name, webhooks)
                 self.set_up.set()
             case messages.Probe() | messages.LogLevel() | messages.Reload() | messages.Act() if self.process:
                 self.process.channel.send(message)

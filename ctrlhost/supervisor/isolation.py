@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.supervisor.cache_server import CacheServer
-    from ctrlhost.supervisor.channel import LogLevel
+    from ctrlhost.supervisor.channel import LogLevel, WebhookRoute
     from ctrlhost.supervisor.process import Process
 
 
@@ -38,6 +38,8 @@ class Isolation:
     processes: dict[str, Process] = field(default_factory=dict)
     #: The paths of the pages of each plugin, as its last process said.
     pages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Called with the webhooks of a plugin that is set up; raises as a plugin of the host's process does.
+    has_webhooks: Callable[[str, tuple[WebhookRoute, ...]], None] = lambda _plugin, _webhooks: None
 
     def elects(self, plugin: str) -> bool:
         """Return whether the plugin has a lease of its own, for which its process stands itself."""

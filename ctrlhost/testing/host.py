@@ -48,6 +48,8 @@ T = TypeVar("T")
 
 #: Default timeout of waits, in real seconds.
 IDLE_TIMEOUT = 30.0
+#: Settings of a host for tests.
+_USUAL: dict[str, Any] = {"listen": "", "webhook_listen": "127.0.0.1:0", "check_mutators": True}
 #: Seconds between two looks at a host that starts.
 _PATIENCE = 0.5
 
@@ -100,14 +102,14 @@ class HostUnderTest:
         #: The namespace of objects that name none.
         self.namespace = self.client.namespace
         tree = {
-            "host": {"listen": "", **host_settings},
+            "host": {**_USUAL, **host_settings},
             "plugins": {name: dict(table) for name, table in (settings or {}).items()},
             "controllers": {name: dict(table) for name, table in (controllers or {}).items()},
             "supervision": dict(supervision or {}),
             "informers": dict(informers or {}),
         }
         configuration = Configuration(tree, "")
-        host_tables = configuration.host if host_settings else HostSettings(listen="")
+        host_tables = configuration.host if host_settings else HostSettings(**_USUAL)
         kubeconfig = (through or server).kubeconfig
         #: The host's service account with `least_privilege`.
         self.account: LimitedAccount | None = None

@@ -15,7 +15,7 @@ import yaml
 from tests.support import promql
 from tests.support.promtool import promtool
 
-ROWS = ["Overview", "Controllers", "Queues", "Informers", "API server", "Process", "Plugin $plugin"]
+ROWS = ["Overview", "Controllers", "Queues", "Informers", "Webhooks", "API server", "Process", "Plugin $plugin"]
 #: What the specification asks for, and the alerts that watch it.
 ALERTS = {
     "host down": {"CtrlhostDown"},
@@ -33,6 +33,9 @@ ALERTS = {
         "CtrlhostTokenExpires",
         "CtrlhostExecCredentialExpires",
     },
+    "no certificate of webhooks": {"CtrlhostWebhookNoCertificate"},
+    "webhooks that fail": {"CtrlhostWebhookErrors"},
+    "webhooks that are slow": {"CtrlhostWebhookSlow"},
     "lines dropped": {"CtrlhostLogLinesDropped"},
 }
 

@@ -31,6 +31,7 @@ from ctrlhost.host.gil_watch import GilWatch
 from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector, about_collections
 from ctrlhost.host.metrics_access import MetricsAccess
 from ctrlhost.host.queue_metrics import QueueCollector
+from ctrlhost.host.webhooks.counts import WebhookMetrics
 from ctrlhost.informers import InformerFactory
 from ctrlhost.server.counts import HttpCounts
 from ctrlhost.status import model
@@ -160,6 +161,7 @@ def described_metrics() -> str:
         ),
         "Processes of isolated plugins": children,
         "Listeners": HttpCounts(),
+        "Webhooks": WebhookMetrics(),
         "Reconciles": ReconcileMetrics(),
         "Work queues": QueueCollector(lambda _: False),
         "Informers": factory.metrics,

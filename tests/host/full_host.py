@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.host.conftest import Distributions
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-PLUGINS = "hostname,naming,ingress-status,bitcoin,toy"
+PLUGINS = "hostname,naming,ingress-status,bitcoin,toy,guard"
 
 #: Restarts once, has a health check that once takes too long, and fails for roles with an annotation `error`.
 TOY = """
@@ -70,6 +70,17 @@ TOY = """
             never.wait(1)
 """
 
+#: Has a webhook, which nobody asks.
+GUARD = """
+    import ctrlhost
+
+    plugin = ctrlhost.Plugin()
+
+    @plugin.validate("v1/ConfigMap")
+    def size(ctx, new, old):
+        pass
+"""
+
 SETTINGS = """
 [informers]
 memory_budget = "1Gi"
@@ -100,6 +111,7 @@ class FullHost:
             stack.callback(program.close)
             self.client_certificate = self._credentials(program, authority, sandbox)
             self._distributions.add("toy", TOY)
+            self._distributions.add("guard", GUARD)
             # One that is answered with a time to retry after, and one that fails an informer.
             proxy.next(Fault.answer(429, retry_after=1), verb="create", resource="customresourcedefinitions")
             for verb in ("watch", "list"):  # An informer that cannot stream its list asks for it in pages.
@@ -114,6 +126,7 @@ class FullHost:
                     f"--kubeconfig={self._kubeconfig(proxy, program)}",
                     f"--config={self._folder / 'settings.toml'}",
                     "--set=host.listen_metrics=127.0.0.1:0",
+                    "--set=host.webhook_listen=127.0.0.1:0",
                     *self._listener(authority),
                     "--set=hostname.rest-address=127.0.0.1",
                     "--set=hostname.rest-port=0",

@@ -47,7 +47,7 @@ METRICS: dict[str, dict[str, set[str]]] = {
     "rest_client_exec_plugin_ttl_seconds": {},
     "rest_client_request_retries_total": {"verb": set(), "host": set(), "code": set()},
     "ctrlhost_credential_expiry_timestamp_seconds": {"source": {"token", "certificate"}},
-    "ctrlhost_certificate_expiry_timestamp_seconds": {"listener": {"metrics"}},
+    "ctrlhost_certificate_expiry_timestamp_seconds": {"listener": {"metrics", "webhooks"}},
     "ctrlhost_apiserver_up": {"host": set()},
     "ctrlhost_informer_staleness_seconds": {"resource": set(), "informer": set()},
     "ctrlhost_http_requests_total": {"listener": set(), "code": set()},

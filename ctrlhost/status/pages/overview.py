@@ -28,6 +28,7 @@ def overview(status: model.Status) -> Page:
             tables.plugins(status.plugins),
             tables.controllers(status.controllers, {plugin.name: plugin.state for plugin in status.plugins}),
             tables.failing(status.failing),
+            *tables.webhooks(status.webhooks),
             tables.informers(status.informers),
             tables.leases(status.leader),
             tables.writes(server),

@@ -41,6 +41,7 @@ def plugin_page(
                 {name: own.state},
             ),
             tables.failing(failing),
+            *tables.webhooks(status.webhooks, name),
             tables.informers(informers),
             tables.leases(status.leader, name),
             _rights(own),

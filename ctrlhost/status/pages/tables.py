@@ -190,6 +190,39 @@ def error(text: str, place: str) -> str:
     return f"{text} ({place})" if place else text
 
 
+_WEBHOOKS = (
+    Column("Webhook"),
+    Column("Plugin"),
+    Column("State"),
+    Column("Requests/s", number=True, note="over the last minute"),
+    Column("Requests", number=True),
+    Column("Errors", number=True, note="the failure policy decides"),
+    Column("Denied", number=True),
+    Column("In flight", number=True),
+    Column("p50", number=True, note="of the last 1,000"),
+    Column("p99", number=True, note="of the last 1,000"),
+    Column("Timeout", number=True),
+)
+
+
+def webhooks(statuses: Sequence[model.WebhookStatus], plugin: str | None = None) -> list[Section]:
+    """Return the webhooks of all plugins, or of one, as a section; none without any."""
+    rows = []
+    for row in statuses:
+        if plugin not in (None, row.plugin):
+            continue
+        cells = [
+            head_cell(breakable(row.path)),
+            plugin_link(row.plugin),
+            state("bad", f"{row.overdue} stuck") if row.overdue else state("good", "ok"),
+            number_cell(rate(row.per_second)),
+            *(number_cell(count(value)) for value in (row.total, row.errors, row.denied, row.in_flight)),
+            *(number_cell(seconds(value)) for value in (row.p50, row.p99, row.timeout_seconds)),
+        ]
+        rows.append(table_row(f"wh-{row.path}", cells))
+    return [Section("webhooks", rows, "Webhooks", _WEBHOOKS)] if rows else []
+
+
 _INFORMERS = (
     Column("Informer"),
     Column("Selection"),
