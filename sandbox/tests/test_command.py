@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -16,10 +18,12 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from ctrlhost_sandbox.cli.options import sandbox_options
 from ctrlhost_sandbox.http import tls
 
 from tests.support.tls_files import Authority
+from tests.support.waiting import eventually
 
 COMMAND = [sys.executable, "-m", "ctrlhost_sandbox"]
 LIMIT = 60
@@ -70,6 +74,35 @@ def test_it_serves_until_a_signal_and_removes_its_kubeconfig() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT) == 0
     assert not kubeconfig.exists()
+
+
+def test_without_free_descriptors_it_logs_one_line_and_goes_on(tmp_path: Path) -> None:
+    """asyncio reports it 1,024 times a second: that is the length of the backlog."""
+    errors = tmp_path / "stderr"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        assert process.stdout is not None
+        server = yaml.safe_load(Path(process.stdout.readline().split()[-1]).read_text())["clusters"][0]["cluster"][
+            "server"
+        ]
+        host, _, port = server.removeprefix("https://").rpartition(":")
+        numbers = {int(path.name) for path in Path(f"/proc/{process.pid}/fd").iterdir()}
+        free = next(number for number in range(len(numbers) + 1) if number not in numbers)
+        before = resource.prlimit(
+            process.pid, resource.RLIMIT_NOFILE, (free, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+        with socket.create_connection((host, int(port)), LIMIT) as connection:
+            eventually(lambda: "cannot accept connections" in errors.read_text())
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
+            # Accepted at the next try, a second later: the handshake is answered.
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.wrap_socket(connection).close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 0
+    assert errors.read_text().count("Too many open files") == 1
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from ctrlhost_sandbox.http.tls_layer import layered
 from ctrlhost_sandbox.server import accounts, seed
 from ctrlhost_sandbox.server import kubeconfig as kubeconfig_file
 from ctrlhost_sandbox.server.admin import MAX_ADVANCE, Admin
+from ctrlhost_sandbox.server.descriptors import DescriptorErrors
 from ctrlhost_sandbox.server.exposure import check_exposure, hosts
 from ctrlhost_sandbox.storage.persistence import Disk
 
@@ -258,6 +259,7 @@ class Sandbox:
 
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        loop.set_exception_handler(DescriptorErrors())
         # For slow work on requests; more threads would only take more of the interpreter from the loop.
         loop.set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="ctrlhost-sandbox-decode"))
         self._stop = asyncio.Event()
