@@ -11,9 +11,11 @@ from ctrlhost.webhooks.reads import WebhookReads
 from ctrlhost.webhooks.webhook import Webhook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from ctrlhost.controller.index import Index
     from ctrlhost.declarative.declaration import Declaration, DeclaredFunction
+    from ctrlhost.informers.plugin_informer import PluginInformer
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.webhooks.conversion import Convert
 
@@ -24,7 +26,7 @@ TIMEOUT = "5s"
 
 def add_webhooks(declaration: Declaration, host: PluginContext, crds: Sequence[Mapping[str, Any]]) -> None:
     """Register the webhooks and the conversions, whose declaration has no mistakes; `crds` are those of the plugin."""
-    host.webhooks += [_webhook(declared, host) for declared in declaration.webhooks]
+    host.webhooks += [_webhook(declared, host, declaration.indexes) for declared in declaration.webhooks]
     host.conversions += converters_of(declaration, host.name, crds)
 
 
@@ -66,8 +68,9 @@ def _version(version: Any) -> str:
     return version if isinstance(version, str) else kind_of(version).api_version.rpartition("/")[2]
 
 
-def _webhook(declared: DeclaredFunction, host: PluginContext) -> Webhook:
+def _webhook(declared: DeclaredFunction, host: PluginContext, indexes: Sequence[Index[Any]]) -> Webhook:
     options = declared.options
+    informer_of: Callable[..., PluginInformer] = host.informer  # type: ignore[assignment]
     reads = [kind_of(reference)[:2] for reference in options.get("reads") or ()]
     return Webhook(
         plugin=host.name,
@@ -86,5 +89,5 @@ def _webhook(declared: DeclaredFunction, host: PluginContext) -> Webhook:
         namespaces=tuple(options.get("namespaces") or ()),
         label_selector=options.get("label_selector") or "",
         reinvoke=options.get("reinvoke", True),
-        reads=WebhookReads(host.scope, {kind: host.informer(*kind) for kind in reads}),
+        reads=WebhookReads(host.scope, {kind: informer_of(*kind) for kind in reads}, indexes),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from typing import Any, assert_type
 
 import msgspec
@@ -264,3 +264,51 @@ plugin.permission("", ["pods"], ["get"])
 def hook_reconciler(ctx: ctrlhost.Context, request: Request) -> Result | None:
     assert_type(ctx.client, Client)
     return None
+
+
+@plugin.validate(Memcached, "*", timeout="3s", reads=["v1/Secret", Pod])
+def check(ctx: ctrlhost.Admission[Memcached, Settings], new: Memcached | None, old: Memcached | None) -> None:
+    assert_type(ctx.settings, Settings)
+    assert_type(ctx.cache(Pod).get("a"), Pod | None)
+    assert_type(ctx.request.groups, tuple[str, ...])
+    if new is not None and old is not None and new.spec.size < old.spec.size:
+        raise ctrlhost.Denied("must not shrink", field="spec.size")
+
+
+@plugin.validate(Memcached)
+async def check_later(ctx: ctrlhost.Admission[Memcached], new: Memcached | None, old: Memcached | None) -> None: ...
+
+
+@plugin.validate("v1/Pod", ["DELETE"])
+def check_pod(
+    ctx: ctrlhost.Admission[dict[str, Any]], new: dict[str, Any] | None, old: dict[str, Any] | None
+) -> None: ...
+
+
+@plugin.mutate(Memcached, reinvoke=False)
+def fill(ctx: ctrlhost.Admission[Memcached, Settings], new: Memcached, old: Memcached | None) -> Memcached | None:
+    return msgspec.structs.replace(new, spec=Spec(size=2))
+
+
+@plugin.mutate("v1/Pod")
+async def fill_pod(
+    ctx: ctrlhost.Admission[dict[str, Any]], new: dict[str, Any], old: dict[str, Any] | None
+) -> dict[str, Any]:
+    return new
+
+
+@plugin.convert(Memcached, source="v1alpha1", target="v1")
+def upgrade(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return obj
+
+
+@plugin.validate(Memcached)  # type: ignore[arg-type]
+def check_two(ctx: ctrlhost.Admission[Memcached], new: Memcached) -> None: ...
+
+
+@plugin.mutate(Memcached)  # type: ignore[arg-type]
+def returns_text(ctx: ctrlhost.Admission[Memcached], new: Memcached, old: Memcached | None) -> str:
+    return ""
+
+
+plugin.validate(Memcached, reinvoke=True)  # type: ignore[call-overload]
