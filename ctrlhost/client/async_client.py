@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ctrlhost.client.client import Client
 from ctrlhost.transport.steps import Send, carry_out_async, do_async, steps_of
-from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from kubernetes.client import ApiClient
 
-    from ctrlhost.transport.interface import Response
     from ctrlhost.transport.steps import Pause, Steps
 
 _P = ParamSpec("_P")
@@ -49,12 +47,9 @@ async def to_its_end(steps: Steps[_R]) -> _R:
     """Carry out writes; a cancellation ends the wait for the one that was sent, and sends no further one."""
     cancelled = False
 
-    async def do(step: Send | Pause) -> Response | None:
+    async def do(step: Send | Pause) -> Any:
         if cancelled:
             raise asyncio.CancelledError
-        if isinstance(step, Send) and isinstance(step.transport, WrappedTransport):
-            # Its steps may wait before they send.
-            return await carry_out_async(step.transport.steps(step.request), do)
         return await do_async(step)
 
     task = asyncio.ensure_future(carry_out_async(steps, do))

@@ -385,7 +385,8 @@ class Client(Requests):
         timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
         """Delete all objects that the selectors match, in one namespace (default: the context's)."""
-        target = yield from self._collection(api_version, kind, namespace, timeout)
+        resource = yield from self._resource(api_version, kind, timeout)
+        target = Target(resource, (namespace or self.namespace) if resource.namespaced else "")
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         # Not reported to `on_write`: the response is a list, or a Status that names no object.
         return (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ctrlhost.client.differences import MAX_VALUE, contents, differences
 from ctrlhost.client.governed import reads_only
@@ -22,7 +23,6 @@ from ctrlhost.client.written_path import WrittenPath, parse
 from ctrlhost.errors import ApiError, TransportError
 from ctrlhost.transport.interface import HttpRequest, Response
 from ctrlhost.transport.responses import decode_object, error_from_response
-from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from websocket import WebSocket
 
     from ctrlhost.transport.interface import Transport
+    from ctrlhost.transport.steps import Steps
 
 log = logging.getLogger("ctrlhost.dry_run")
 
@@ -77,7 +78,7 @@ class DryRunTransport(WrappedTransport):
         write = _Write(request, at)
         if at is None or not (yield from self._support.has(at.group_version, request.method, at.template)):
             return (yield from self._without_server(write, "not sent: the server's API does not offer dry runs of it"))
-        response: Response = yield self._tried(write)
+        response = yield from self._tried(write)
         if 200 <= response.status < 300:
             answer = _decoded(response.body)
             before = yield from self._current(write)
@@ -95,7 +96,7 @@ class DryRunTransport(WrappedTransport):
             f"{request.what}: a dry run does not connect to pods", sent=False, hint="ask `ctx.dry_run` before"
         )
 
-    def _tried(self, write: _Write) -> Send:
+    def _tried(self, write: _Write) -> Steps[Response]:
         """Return the request that the server is to try."""
         request = write.request
         body, headers = request.body, request.headers
@@ -104,7 +105,7 @@ class DryRunTransport(WrappedTransport):
             options = _decoded(body) if body else {"apiVersion": "v1", "kind": "DeleteOptions"}
             body, headers = msgspec.json.encode({**options, "dryRun": [_ALL]}), {**headers, "Content-Type": _JSON}
         query = {**(request.query or {}), "dryRun": _ALL}
-        return Send(self.transport, replace(request, query=query, body=body, headers=headers))
+        return self.transport.steps(replace(request, query=query, body=body, headers=headers))
 
     def _without_server(self, write: _Write, why: str) -> Steps[Response]:
         """Return the response that a write probably would have got."""
@@ -135,7 +136,7 @@ class DryRunTransport(WrappedTransport):
         path = write.request.path.removesuffix("/status") if at.subresource == "status" else write.request.path
         read = HttpRequest("GET", path, headers={"Accept": _JSON}, timeout=write.request.timeout)
         try:
-            return decode_object((yield Send(self.transport, read)), read.what)
+            return decode_object((yield from self.transport.steps(read)), read.what)
         except (ApiError, TransportError) as error:
             log.debug("dry run: cannot read what would change: %s", error)
             return None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctrlhost.transport.steps import Send, Steps
+from msgspec.structs import replace
+
+from ctrlhost.client.in_flight import InFlight
 from ctrlhost.transport.wrapped import WrappedTransport
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from websocket import WebSocket
 
     from ctrlhost.client.budget import Budget
-    from ctrlhost.client.in_flight import InFlight
     from ctrlhost.transport.interface import HttpRequest, Permit, Response, Stream, Transport
+    from ctrlhost.transport.steps import Steps
 
 #: Reviews are POSTed, but write nothing.
 _REVIEWS = ("/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/")
@@ -43,19 +43,22 @@ class GovernedTransport(WrappedTransport):
         self._budget = budget
         self._reads = reads
         self._writes = writes
-        self._in_flight = in_flight
+        self._in_flight = in_flight or InFlight()
 
     def steps(self, request: HttpRequest) -> Steps[Response]:
         """Return the response. Raises what the permits raise; ValueError if the request has one already."""
         if request.permit is not None:
             raise ValueError("the requests of a plugin have a permit already")
-        reads, timeout = reads_only(request), request.timeout
+        timeout = request.timeout
         if self._budget is not None:
             timeout = yield from self._budget.turn(timeout, request.what)
-        permit = self._reads if reads else self._writes
-        with nullcontext() if reads or self._in_flight is None else self._in_flight.write():
-            response: Response = yield Send(self.transport, replace(request, timeout=timeout, permit=permit))
-        return response
+        if reads_only(request):
+            return (yield from self.transport.steps(replace(request, timeout=timeout, permit=self._reads)))
+        write = self._in_flight.begin()
+        try:
+            return (yield from self.transport.steps(replace(request, timeout=timeout, permit=self._writes)))
+        finally:
+            self._in_flight.end(write)
 
     def open(self, request: HttpRequest) -> Stream:
         """Open a stream, if reads are permitted."""

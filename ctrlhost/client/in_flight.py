@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import threading
+import time
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ctrlhost.transport.answers import in_thread
 
 
 class InFlight:
@@ -22,29 +19,35 @@ class InFlight:
     def __init__(self, whole: InFlight | None = None) -> None:
         """Start with none; each write is also one of `whole`."""
         self._whole = whole
-        self.writes: set[Future[None]] = set()
+        #: A lock for each, which is free once the write has its outcome.
+        self.writes: set[threading.Lock] = set()
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """Count the block as one write."""
-        write: Future[None] = Future()
-        # Now a waiter that is cancelled cannot cancel it.
-        write.set_running_or_notify_cancel()
-        places = (self.writes,) if self._whole is None else (self.writes, self._whole.writes)
-        for place in places:
-            place.add(write)
-        try:
-            yield
-        finally:
-            for place in places:
-                place.discard(write)
-            write.set_result(None)
+    def begin(self) -> threading.Lock:
+        """Count a write until `end` is called with what this returns."""
+        write = threading.Lock()
+        write.acquire()
+        self.writes.add(write)
+        if self._whole is not None:
+            self._whole.writes.add(write)
+        return write
+
+    def end(self, write: threading.Lock) -> None:
+        """Note that a write has its outcome."""
+        self.writes.discard(write)
+        if self._whole is not None:
+            self._whole.writes.discard(write)
+        write.release()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait at most so many real seconds for the writes to end; return whether they did."""
-        return not wait(tuple(self.writes), seconds).not_done
+        end = None if seconds is None else time.monotonic() + seconds
+        for write in tuple(self.writes):
+            if not write.acquire(timeout=-1 if end is None else max(end - time.monotonic(), 0.0)):
+                return False
+            write.release()
+        return True
 
     async def ended(self) -> None:
         """Wait for the writes to end, on an event loop."""
-        for write in tuple(self.writes):
-            await asyncio.wrap_future(write)
+        if self.writes:
+            await in_thread(self.wait)

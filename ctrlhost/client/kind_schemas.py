@@ -12,11 +12,11 @@ import msgspec
 from ctrlhost.client.builtin_kinds import BUILTIN_KINDS
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.transport.interface import HttpRequest
-from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.typed_json import decode, prepare
 
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import Transport
+    from ctrlhost.transport.steps import Steps
 
 #: Seconds for which the schemas of a custom kind are used: its CustomResourceDefinition may change.
 _KEPT = 600.0
@@ -106,7 +106,7 @@ def _read(transport: Transport, api_version: str) -> Steps[dict[str, Schema]]:
     path = f"/openapi/v3/{'apis' if '/' in api_version else 'api'}/{api_version}"
     request = HttpRequest("GET", path, headers={"Accept": "application/json"}, timeout=_TIMEOUT)
     try:
-        response = yield Send(transport, request)
+        response = yield from transport.steps(request)
         document: _Document = decode(response.body, _Document)
     except (CtrlhostError, msgspec.DecodeError):
         return {}

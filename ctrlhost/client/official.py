@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import threading
 from http.client import responses
@@ -23,7 +24,8 @@ from ctrlhost.client.target import Target, WriteVerb
 from ctrlhost.client.written_path import WrittenPath, parse
 from ctrlhost.errors import ApiError, CtrlhostError, TransportError
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest, Response
-from ctrlhost.transport.steps import Pause, Send, carry_out, do, may_block
+from ctrlhost.transport.steps import carry_out, may_block
+from ctrlhost.transport.wrapped import WrappedTransport
 from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.client.requests import Requests
     from ctrlhost.transport.interface import Stream
+    from ctrlhost.transport.steps import Steps
 
 _VERBS: dict[str, WriteVerb] = {"POST": "create", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
 #: Headers that describe how the body was sent, not the body that is handed on.
@@ -174,23 +177,26 @@ def _followed(client: Requests, sent: _Sent) -> Response | None:
     if target is None:
         return None
     query = sent.query if verb == "delete" else {"fieldManager": client.field_manager, **sent.query}
-    answers: list[Response] = []
-
-    def send(step: Send | Pause) -> Response | None:
-        answer = do(step)
-        if isinstance(step, Send) and step.request.method != "GET":
-            # Not what the server is asked about the kind meanwhile.
-            answers[:] = [] if answer is None else [answer]
-        return answer
-
+    client = copy.copy(client)
+    client.transport = answered = _Answered(client.transport)
     steps = client._write(verb, target, query, content, content_type=sent.content_type, timeout=sent.timeout)  # noqa: SLF001
     try:
-        carry_out(steps, send)
+        carry_out(steps)
     except (ApiError, TransportError):
         # The official client has exceptions of its own for a failure that the server answered.
-        if not answers:
+        if answered.last is None:
             raise
-    return answers[0]
+    return answered.last
+
+
+class _Answered(WrappedTransport):
+    """Keeps the last response."""
+
+    last: Response | None = None
+
+    def steps(self, request: HttpRequest) -> Steps[Response]:
+        self.last = yield from super().steps(request)
+        return self.last
 
 
 def _target(client: Requests, verb: WriteVerb, at: WrittenPath, content: Any, sent: _Sent) -> Target | None:

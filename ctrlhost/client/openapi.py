@@ -14,11 +14,11 @@ import msgspec
 from ctrlhost.errors import ApiError, TransportError
 from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import error_from_response
-from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.typed_json import decode, prepare
 
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import Transport
+    from ctrlhost.transport.steps import Steps
 
 #: Seconds after which a document may be read again that lacks an operation; that of a new kind comes a bit later.
 _AGAIN_AFTER = 10.0
@@ -81,7 +81,7 @@ class DryRunSupport:
 
     def _read(self, path: str) -> Steps[frozenset[tuple[str, str]]]:
         headers = {"Accept": "application/json"}
-        response = yield Send(self._transport, HttpRequest("GET", path, headers=headers, timeout=_TIMEOUT))
+        response = yield from self._transport.steps(HttpRequest("GET", path, headers=headers, timeout=_TIMEOUT))
         if response.status != 200:
             error = error_from_response(response, f"GET {path}")
             if isinstance(error, ApiError) and (error.status == 429 or error.status >= 500):

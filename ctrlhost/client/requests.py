@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ctrlhost.cache import plain
 from ctrlhost.client.kind_schemas import KindSchemas
@@ -67,14 +67,8 @@ class Requests:
         if not isinstance(name, str):
             # None would be the collection: a get would list, and a delete would delete all objects.
             raise TypeError(f"the name of a {kind} must be a string, got {name!r}")
-        collection = yield from self._collection(api_version, kind, namespace, timeout)
-        return Target(collection.resource, collection.namespace, name, subresource)
-
-    def _collection(
-        self, api_version: str, kind: str, namespace: str | None, timeout: DurationLike | None
-    ) -> Steps[Target]:
         resource = yield from self._resource(api_version, kind, timeout)
-        return Target(resource, (namespace or self.namespace) if resource.namespaced else "")
+        return Target(resource, (namespace or self.namespace) if resource.namespaced else "", name, subresource)
 
     def _resolve_target(
         self,
@@ -115,10 +109,10 @@ class Requests:
     ) -> Steps[tuple[dict[str, Any], bytes]]:
         """Write; return the response decoded, and as the server sent it."""
         method, collection = _METHODS[verb], verb == "create" and target.subresource is None
-        target, response = yield from self._send(
+        target, path, response = yield from self._send(
             method, target, query, content, content_type=content_type, collection=collection, timeout=timeout
         )
-        written = decode_object(response, f"{method} {target.path(collection=collection)}")
+        written = decode_object(response, f"{method} {path}")
         if self._on_write is not None:
             manager = str((query or {}).get("fieldManager") or self.field_manager)
             self._on_write(Write(verb, target, written, manager))
@@ -133,10 +127,10 @@ class Requests:
         *,
         timeout: DurationLike | None = None,
     ) -> Steps[dict[str, Any]]:
-        target, response = yield from self._send(
+        _, path, response = yield from self._send(
             method, target, query, content, content_type="application/json", collection=False, timeout=timeout
         )
-        return decode_object(response, f"{method} {target.path()}")
+        return decode_object(response, f"{method} {path}")
 
     def _send(
         self,
@@ -148,13 +142,15 @@ class Requests:
         content_type: str,
         collection: bool,
         timeout: DurationLike | None,
-    ) -> Steps[tuple[Target, Response]]:
+    ) -> Steps[tuple[Target, str, Response]]:
         """Send a request; once more if the server serves the kind elsewhere by now. Return where it was sent last."""
         send = partial(self._request, method, query=query, content=content, content_type=content_type, timeout=timeout)
-        response = yield from send(target.path(collection=collection))
+        path = target.path(collection=collection)
+        response = yield from send(path)
         if names_no_object(response) and (moved := (yield from self._moved(method, target, timeout))) is not None:
-            target, response = moved, (yield from send(moved.path(collection=collection)))
-        return target, response
+            target, path = moved, moved.path(collection=collection)
+            response = yield from send(path)
+        return target, path, response
 
     def refreshed(self, resource: Resource, timeout: DurationLike | None = None) -> Steps[Resource]:
         """Return a custom kind as the server serves it by now; UnknownKind if it no longer does."""

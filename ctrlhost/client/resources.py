@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from dataclasses import dataclass
@@ -10,13 +11,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_elsewhere, builtin_kind, builtin_plural, spelt
+from ctrlhost.client.builtin_kinds import BUILTIN_KINDS, builtin_elsewhere, builtin_kind, spelt
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import CtrlhostError, NotFound, TransportError, UnknownKind
 from ctrlhost.suggestions import did_you_mean
 from ctrlhost.transport.interface import DEFAULT_TIMEOUT, HttpRequest
 from ctrlhost.transport.responses import decode_object
-from ctrlhost.transport.steps import Send, Steps
 from ctrlhost.typed_json import prepare
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Transport
+    from ctrlhost.transport.steps import Steps
 
 _PLAIN = re.compile(r"[a-zA-Z0-9._~-]+").fullmatch
 _HINT = "is its CustomResourceDefinition installed? `--install-crds` installs those of the plugins"
@@ -64,6 +65,15 @@ class Resource:
         return "/" + "/".join(parts)
 
 
+#: The built-in kinds, by apiVersion and kind.
+_BUILTIN = {
+    (version, kind): Resource(*version.rpartition("/")[::2], plural, kind, namespaced)
+    for version, kinds in BUILTIN_KINDS.items()
+    for kind, (plural, namespaced) in kinds.items()
+}
+
+
+@functools.lru_cache(maxsize=1024)
 def segment(text: str, what: str) -> str:
     """Percent-encode one segment of a path; ValueError for `.` and `..`, which encoding does not neutralize."""
     if text in ("", ".", ".."):
@@ -136,11 +146,8 @@ class Resources:
 
     def _served(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource if it was loaded or discovered. The caller holds the lock."""
-        builtin = builtin_plural(api_version, kind)
-        group, _, version = api_version.rpartition("/")
-        if builtin is not None:
-            return Resource(group, version, builtin[0], kind, builtin[1])
-        return self._loaded.get((api_version, kind)) or self._discovered.get(api_version, {}).get(kind)
+        known = _BUILTIN.get((api_version, kind)) or self._loaded.get((api_version, kind))
+        return known or self._discovered.get(api_version, {}).get(kind)
 
     def find(
         self, api_version: str, kind: str, *, timeout: DurationLike | None = None, transport: Transport | None = None
@@ -209,7 +216,7 @@ def _hint(api_version: str) -> str:
 
 def _read(path: str, timeout: DurationLike | None, transport: Transport) -> Steps[Any]:
     request = HttpRequest("GET", path, timeout=DEFAULT_TIMEOUT if timeout is None else in_seconds(timeout))
-    return decode_object((yield Send(transport, request)), request.what)
+    return decode_object((yield from transport.steps(request)), request.what)
 
 
 def _discover(

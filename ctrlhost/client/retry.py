@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ctrlhost.errors import TransportError
 from ctrlhost.transport.responses import error_from_response
-from ctrlhost.transport.steps import Pause, Send, Steps
+from ctrlhost.transport.steps import Pause, Steps
 
 if TYPE_CHECKING:
     from ctrlhost.transport.interface import HttpRequest, Response, Transport
@@ -34,7 +35,7 @@ def retried(transport: Transport, request: HttpRequest) -> Steps[Response]:
     broken = False
     for left in range(_TRIES - 1, -1, -1):
         try:
-            response: Response = yield Send(transport, request)
+            response = yield from transport.steps(request)
         except TransportError as error:
             if broken or method != "GET" or not error.sent or not left or deadline - time.monotonic() < timeout / 2:
                 raise

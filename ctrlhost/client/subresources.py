@@ -8,7 +8,7 @@ from ctrlhost.client.client import Client
 from ctrlhost.errors import NotFound
 from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import decode_object
-from ctrlhost.transport.steps import Send, Steps, steps_of
+from ctrlhost.transport.steps import Steps, steps_of
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -19,7 +19,7 @@ def lacks(client: Client, api_version: str, kind: str, subresource: str) -> Step
     try:
         resource: Resource = yield from steps_of(Client.resource)(client, api_version, kind)
         path = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
-        answer = decode_object((yield Send(client.discovery, HttpRequest("GET", path))), f"GET {path}")
+        answer = decode_object((yield from client.discovery.steps(HttpRequest("GET", path))), f"GET {path}")
     except NotFound:
         return False
     served = {entry.get("name") for entry in answer.get("resources") or ()}

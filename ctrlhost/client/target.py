@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ctrlhost.client.owner import with_owner
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 WriteVerb = Literal["create", "replace", "apply", "patch", "delete"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """An object, or the collection if `name` is None. `namespace` is empty for cluster-scoped kinds only."""
 
     resource: Resource
@@ -30,8 +30,7 @@ class Target:
         return self.resource.path(self.namespace, self.name, self.subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One successful write; `object` is the server's response, the `Status` for an immediate deletion."""
 
     verb: WriteVerb

@@ -144,7 +144,7 @@ class AsyncWorkers:
             counts.observe(seconds)
             if seconds >= self._scope.watchdog.limit:
                 self._scope.watchdog.returned(run)
-            context.request = context.started = None
+            context.request = context.started = None  # type: ignore[assignment]
             counts.active -= 1
             run.task, run.overran = None, False
             self._scope.queue.done(key)

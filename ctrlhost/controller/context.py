@@ -87,7 +87,6 @@ class Context(Parameters[K, S, State]):
 
     __slots__ = (
         "_async_client",
-        "_request",
         "_scope",
         "client",
         "clock",
@@ -98,6 +97,7 @@ class Context(Parameters[K, S, State]):
         "number",
         "permit",
         "priority",
+        "request",
         "started",
         "term",
         "worker",
@@ -131,21 +131,12 @@ class Context(Parameters[K, S, State]):
         self.number = 0
         #: Start of the run on the host's clock, in seconds; None between runs.
         self.started: float | None = None
-        self._request: Request | None = None
+        #: The key of the run; None between runs, which a reconciler never sees.
+        self.request: Request = None  # type: ignore[assignment]
         #: The priority that the key was queued with.
         self.priority = 0
         #: The run of a controller of `ctrlhost.Plugin`; None for others.
         self.declared: Declared | None = None
-
-    @property
-    def request(self) -> Request:
-        """The key of the run."""
-        # None between runs; a reconciler never sees that.
-        return self._request  # type: ignore[return-value]
-
-    @request.setter
-    def request(self, request: Request | None) -> None:
-        self._request = request
 
     def of_run(self) -> Context[K, S, State]:
         """Return a context for the run that begins, which nobody reuses; `end` ends it."""

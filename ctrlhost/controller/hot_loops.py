@@ -52,7 +52,10 @@ class Run(Protocol):
 
     worker: int
     number: int
-    request: Request | None
+
+    @property
+    def request(self) -> Request | None:
+        """The key."""
 
 
 @dataclass(slots=True)

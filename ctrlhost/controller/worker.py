@@ -127,7 +127,8 @@ class Worker:
         queue, gate, pause = self._scope.queue, self._scope.gate, self._scope.pause
         size, now = 1, self.context.clock.now
         while True:
-            pause.wait()
+            if pause.paused:
+                pause.wait()
             if gate is not None:
                 gate.wait()
             if self.retired and self._end():
@@ -142,7 +143,7 @@ class Worker:
             try:
                 self._run_batch(batch, done, began)
             finally:
-                self.context.request = self.context.started = None
+                self.context.request = self.context.started = None  # type: ignore[assignment]
                 self.counts.active = 0
                 queue.done_many(done)
             size = _next_size(size, len(done), now() - began)

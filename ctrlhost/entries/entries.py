@@ -47,7 +47,8 @@ class Entries:
         self.fail = fail
         self._deadlines = deadlines
         self._stuck_limit = stuck_limit
-        self._began = began
+        #: Wakes the thread that compares entries with their deadlines.
+        self.began = began
         self._changed = changed
         self._lock = threading.Lock()
         self._open: set[Entry] = set()
@@ -139,10 +140,6 @@ class Entries:
         if before is not None:
             log.info("plugin %s no longer degraded: %s", self.plugin, reason, extra={"plugin": self.plugin})
             self._changed()
-
-    def began(self) -> None:
-        """Wake the thread that compares entries with their deadlines."""
-        self._began()
 
     def overran(self, entry: Entry) -> None:
         """Count an overrun."""

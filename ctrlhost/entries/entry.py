@@ -28,9 +28,8 @@ class Owner(Protocol):
     plugin: str
     #: Stops the plugin for a reason.
     fail: Callable[[str], None]
-
-    def began(self) -> None:
-        """Note that a call with a deadline begins."""
+    #: Notes that a call with a deadline begins.
+    began: Callable[[], None]
 
     def overran(self, entry: Entry) -> None:
         """Count an overrun."""

@@ -101,7 +101,7 @@ class Informer:
     @property
     def restores(self) -> int:
         """How often its server was found restored to an earlier state."""
-        return sum(part.reflector.status.restores for part in self.parts)
+        return self._parts.restores
 
     @property
     def api_version(self) -> str:
@@ -308,9 +308,10 @@ class Informer:
 
     def covers(self, namespace: str) -> bool:
         """Return whether objects of a namespace belong to it at present; `""` is that of cluster-scoped objects."""
-        if self.follower is None and isinstance(self.scope.namespaces, tuple):
+        chosen = self.scope.namespaces
+        if chosen is None or isinstance(chosen, tuple):
             # Cluster-scoped objects have no namespace to compare.
-            return not namespace or namespace in self.scope.namespaces
+            return chosen is None or not namespace or namespace in chosen
         return self._find_part(namespace) is not None
 
     def version_in(self, namespace: str) -> str:

@@ -91,6 +91,11 @@ class NamespaceInformers:
         self._made_here.check()
         return tuple(self._active.values())
 
+    @property
+    def restores(self) -> int:
+        """How often their server was found restored to an earlier state."""
+        return sum([part.reflector.restores for part in self._active.values()])
+
     def indexer(self, *, fixed: bool) -> Indexer | UnionIndexer:
         """Return an indexer over all parts; with `fixed` these will not change."""
         indexers = [part.engine.indexer for part in self.now]

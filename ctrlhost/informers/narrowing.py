@@ -93,6 +93,8 @@ def _fields(selector: str | None) -> dict[str, str] | None:
 
 def scope_selects(scope: Scope, obj: Mapping[str, Any]) -> bool:
     """Return whether the selectors of a scope select an object, whatever its namespace."""
+    if not scope.label_selector and not scope.field_selector:
+        return True
     labels = obj["metadata"].get("labels") or {}
     if not selectors.matches(selectors.parse(scope.label_selector or ""), labels):
         return False

@@ -46,10 +46,11 @@ class WritingClient(Client):
         content_type: str = "application/json",
         timeout: DurationLike | None,
     ) -> Steps[dict[str, Any]]:
-        followed = self._own_writes.of(target.resource.api_version, target.resource.kind)
-        key = (target.namespace, target.name or "")
-        kind = (target.resource.api_version, target.resource.kind)
-        events = self._self_events if self._self_events is not None and self._self_events.concern(kind) else None
+        followed = self._own_writes.of(target.resource.group, target.resource.kind)
+        key, kind, events = (target.namespace, target.name or ""), ("", ""), self._self_events
+        if events is not None:
+            kind = (target.resource.api_version, target.resource.kind)
+            events = events if events.concern(kind) else None
         # The cache may show the write before its answer arrives.
         known = events.before(kind, key) if events is not None else None
         for pending in followed:

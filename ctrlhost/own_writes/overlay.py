@@ -40,6 +40,7 @@ class PendingWrites:
         #: Writes without an answer yet, per key; the predicate of `SelfEvents` waits for them.
         self._in_flight: dict[tuple[str, str], int] = {}
         self._answered = threading.Condition(self._lock)
+        self._waiting = 0
         self._sweep_at = 128
 
     def __bool__(self) -> bool:
@@ -53,16 +54,21 @@ class PendingWrites:
 
     def end(self, key: tuple[str, str]) -> None:
         """Count a write to this key that was answered, or failed."""
-        with self._answered:
+        with self._lock:
             left = self._in_flight.pop(key, 1) - 1
             if left:
                 self._in_flight[key] = left
-            self._answered.notify_all()
+            if self._waiting:
+                self._answered.notify_all()
 
     def wait_for_answers(self, key: tuple[str, str], seconds: float) -> None:
         """Wait until no write to this key is in flight, at most `seconds`."""
-        with self._answered:
+        if key not in self._in_flight:
+            return
+        with self._lock:
+            self._waiting += 1
             self._answered.wait_for(lambda: key not in self._in_flight, seconds)
+            self._waiting -= 1
 
     def wrote(self, answer: dict[str, Any], raw: bytes | None = None) -> None:
         """Remember the server's answer to a create, replace, patch or apply; `raw` is the same undecoded."""
@@ -122,8 +128,12 @@ class PendingWrites:
         return visible
 
     def _is_shown(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
-        if entry.restores < self.informer.restores:
+        if self._shows(key, entry, cached):
             return True
+        return entry.restores < self.informer.restores
+
+    def _shows(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
+        """Return whether the cache shows a write, unless a restore has undone it."""
         if entry.object is None:
             return cached is None or cached.uid != entry.uid
         if entry.outside and cached is None:
@@ -154,14 +164,14 @@ class OwnWrites:
             known.append(followed)
         return followed
 
-    def of(self, api_version: str, kind: str) -> list[PendingWrites]:
+    def of(self, group: str, kind: str) -> list[PendingWrites]:
         """Return the pending writes to the kind, in any version; empty if the plugin does not read it."""
-        return self._kinds.get((_group(api_version), kind), [])
+        return self._kinds.get((group, kind), [])
 
 
 def _version(text: str | None) -> int | None:
     """Parse a resource version; None if it is not a number, so that it cannot be compared."""
-    return int(text) if text and text.isascii() and text.isdigit() else None
+    return int(text) if text and text.isdecimal() else None
 
 
 def _key(metadata: Mapping[str, Any]) -> tuple[str, str]:

@@ -33,7 +33,7 @@ class WrittenVersions:
     def __init__(self) -> None:
         """Start empty."""
         self._lock = threading.Lock()
-        self._writers: OrderedDict[tuple[str, str], Writer] = OrderedDict()
+        self._writers: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
     def wrote(self, write: Write) -> bool:
         """Remember the version that a write made; return False if that was known, so that nothing changed."""
@@ -46,11 +46,12 @@ class WrittenVersions:
         with self._lock:
             if (uid, version) in self._writers:
                 return False
-            self._writers[uid, version] = Writer(write.field_manager, write.verb)
+            self._writers[uid, version] = (write.field_manager, write.verb)
             if len(self._writers) > _MAX:
                 self._writers.popitem(last=False)
         return True
 
     def writer(self, uid: str, version: str) -> Writer | None:
         """Return who wrote this version of the object of a uid, empty for its deletion; None if it was nobody here."""
-        return self._writers.get((uid, version))
+        writer = self._writers.get((uid, version))
+        return None if writer is None else Writer(*writer)

@@ -10,7 +10,6 @@ from ctrlhost.errors import ApiError, CtrlhostError
 from ctrlhost.reflector.steps import Open, Steps, Stopped
 from ctrlhost.transport.interface import HttpRequest
 from ctrlhost.transport.responses import decode_object
-from ctrlhost.transport.steps import Send
 
 if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
@@ -69,7 +68,7 @@ class ListWatch:
         query: Query = {**self._selectors, "limit": 1}
         path, seconds = resource.path(self._namespace), self._options.connect_timeout
         request = HttpRequest("GET", path, query, headers={"Accept": accept}, timeout=seconds)
-        answer = decode_object((yield Send(self._transport, request)), request.what)
+        answer = decode_object((yield from self._transport.steps(request)), request.what)
         metadata = answer.get("metadata")
         return str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
 

@@ -169,6 +169,11 @@ class Reflector:
         return self._status
 
     @property
+    def restores(self) -> int:
+        """How often the server was found restored to an earlier state."""
+        return self._status.restores
+
+    @property
     def held_back(self) -> float:
         """Seconds in which a connection was not read because the decode threads were behind."""
         return self._requests.held_back

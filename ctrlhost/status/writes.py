@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
 from collections import Counter, deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ctrlhost.controller.context import current
 from ctrlhost.controller.key_text import key_text
@@ -17,8 +18,11 @@ KEPT, LAST = 500, 20
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: POSTs that write nothing.
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
-#: What a Namespace has below its own path that is no resource in it.
-_OF_NAMESPACES = ("status", "finalize")
+#: What a Namespace has below its own path (`status`, `finalize`) is no resource in it.
+_PATH = re.compile(
+    r"/(?:api|apis/([^/?]+))/[^/?]+/(?:namespaces/([^/?]+)/(?!(?:status|finalize)(?:[/?]|$)))?"
+    r"([^/?]+)(?:/([^/?]*))?(?:/([^?]*[^/?]))?"
+)
 
 
 class WrittenTo(NamedTuple):
@@ -42,6 +46,11 @@ class Write(NamedTuple):
     reconcile_id: str
 
 
+#: A write as it is kept: time, verb, target, code, and of the run its controller, key, worker and number. Only what is
+#: shown becomes text.
+_Kept = tuple[float, str, WrittenTo, str, tuple[str, Any, int, int] | None]
+
+
 class WriteLog:
     """Counts writes. Callable from any thread."""
 
@@ -50,24 +59,27 @@ class WriteLog:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str, str]] = Counter()
         #: By plugin; those outside of a reconcile have none.
-        self._last: dict[str, deque[Write]] = {}
+        self._last: dict[str, deque[_Kept]] = {}
 
     def wrote(self, method: str, path: str, code: str) -> None:
         """Count one request, on the thread or in the task that made it."""
         target = target_of(path)
         if target is None:
             return
-        verb = _VERBS.get(method, method.lower())
+        verb = _VERBS.get(method) or method.lower()
         if verb == "delete" and not target.name:
             verb = "deletecollection"
         run = current.get()
-        controller, key, number = "", "", ""
+        plugin, by = "", None
         if run is not None and run.request is not None:
-            controller, key, number = run.controller, key_text(run.request), run.reconcile_id
-        write = Write(time.time(), verb, target, code, controller, key, number)
+            plugin, by = run.plugin, (run.controller, run.request, run.worker, run.number)
+        write = (time.time(), verb, target, code, by)
         with self._lock:
             self._counts[verb, target.resource, code] += 1
-            self._last.setdefault(controller.partition("/")[0], deque(maxlen=KEPT)).append(write)
+            kept = self._last.get(plugin)
+            if kept is None:
+                kept = self._last[plugin] = deque(maxlen=KEPT)
+            kept.append(write)
 
     def counts(self) -> dict[tuple[str, str, str], int]:
         """Return the numbers of writes by verb, resource and code."""
@@ -78,35 +90,34 @@ class WriteLog:
         """Return the last writes of all, the newest first."""
         with self._lock:
             writes = [write for kept in self._last.values() for write in itertools.islice(reversed(kept), LAST)]
-        return sorted(writes, key=lambda write: write.time, reverse=True)[:LAST]
+        return [_shown(write) for write in sorted(writes, key=lambda write: write[0], reverse=True)[:LAST]]
 
     def of_plugin(self, plugin: str) -> list[Write]:
         """Return the last writes that the reconciles of a plugin made, the newest first."""
         with self._lock:
-            return list(itertools.islice(reversed(self._last.get(plugin, ())), LAST))
+            return [_shown(write) for write in itertools.islice(reversed(self._last.get(plugin, ())), LAST)]
 
     def of_key(self, controller: str, key: str) -> list[Write]:
         """Return those of the kept writes that the reconciles of a key made, the newest first, but for the oldest."""
         with self._lock:
             kept = list(self._last.get(controller.partition("/")[0], ()))
-        writes = (write for write in reversed(kept) if write.key == key and write.controller == controller)
+        writes = (write for write in map(_shown, reversed(kept)) if write.key == key and write.controller == controller)
         return list(itertools.islice(writes, LAST))
+
+
+def _shown(kept: _Kept) -> Write:
+    at, verb, target, code, by = kept
+    controller, key, worker, number = by or ("", "", 0, 0)
+    return Write(at, verb, target, code, controller, key_text(key), f"{worker}-{number}" if by else "")
 
 
 def target_of(path: str) -> WrittenTo | None:
     """Return what the path of a URL names; None for a review and for other paths that nothing is written to."""
-    parts = path.partition("?")[0].strip("/").split("/")
-    if parts[0] == "apis" and len(parts) > 3:
-        group, rest = parts[1], parts[3:]
-    elif parts[0] == "api" and len(parts) > 2:
-        group, rest = "", parts[2:]
-    else:
+    match = _PATH.match(path)
+    if match is None:
         return None
+    group, namespace, plural, name, subresource = match.groups("")
     if group in _REVIEWS:
         return None
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _OF_NAMESPACES:
-        namespace, rest = rest[1], rest[2:]
-    resource = f"{rest[0]}.{group}" if group else rest[0]
-    name = rest[1] if len(rest) > 1 else ""
-    return WrittenTo("/".join([resource, *rest[2:]]), namespace, name)
+    resource = f"{plural}.{group}" if group else plural
+    return WrittenTo(f"{resource}/{subresource}" if subresource else resource, namespace, name)

@@ -34,9 +34,13 @@ class Authorization:
         """Return the header for the next request; wait at most `timeout` seconds for it."""
         return self._credentials.authorization(timeout)
 
+    def ready(self) -> bool:
+        """Return whether `header` would return without waiting."""
+        return self._credentials.ready()
+
     def at_hand(self) -> str | None:
         """Return the header for the next request; None without one, and if there would be a wait for it."""
-        return self._credentials.authorization(0.0) if self._credentials.ready() else None
+        return self._credentials.authorization(0.0) if self.ready() else None
 
     def refresh(self, rejected: str | None, sent_at: float, timeout: float) -> bool:
         """Renew a header that got a 401; return whether another attempt may carry a new one.
@@ -57,8 +61,6 @@ class Authorization:
 
     async def header_async(self, timeout: float) -> str | None:  # noqa: ASYNC109 - as in `header`
         """Do `header` without blocking the event loop."""
-        if self._credentials.ready():
-            return self._credentials.authorization(timeout)
         return await self._in_thread(lambda: self.header(timeout))
 
     async def refresh_async(self, rejected: str | None, sent_at: float, timeout: float) -> bool:  # noqa: ASYNC109

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import msgspec
 
 from ctrlhost.errors import TransportError
 from ctrlhost.transport.answers import in_thread
+from ctrlhost.transport.steps import Send, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,15 +50,14 @@ class Permit(Protocol):
         """Raise why the request must not be sent; for transports that are written in Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """A request to the API server, without its credentials. Not the `Request` of a reconciler, which is a key."""
 
     method: str
     path: str
     query: Query | None = None
     body: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     #: Seconds for all of it, or until the headers of a stream arrive.
     timeout: float = DEFAULT_TIMEOUT
     #: Of a stream: seconds between two reads that return data.
@@ -71,8 +72,7 @@ class HttpRequest:
         return f"{self.method} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A whole response; the names in `headers` are lower-case."""
 
     status: int
@@ -125,6 +125,11 @@ class Transport:
     def send(self, request: HttpRequest) -> Response:
         """Return the response, whatever its status; TransportError if there is none within the timeout."""
         raise NotImplementedError
+
+    def steps(self, request: HttpRequest) -> Steps[Response]:
+        """Return the steps of `send`, by which a transport over this one sends."""
+        response: Response = yield Send(self, request)
+        return response
 
     async def send_async(self, request: HttpRequest) -> Response:
         """Do `send` without blocking the event loop. Cancelling may leave it running."""

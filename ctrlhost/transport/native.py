@@ -11,8 +11,10 @@ import functools
 import logging
 import re
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
 
 from ctrlhost._core import HttpClient, MadeHere, __version__
 from ctrlhost.errors import Unauthorized
@@ -43,11 +45,11 @@ log = logging.getLogger("ctrlhost.client.transport")
 
 #: The idle connections of a transport, and of one for few requests, such as those of a lease.
 _POOL, _SEPARATE_POOL = 32, 2
-_FIXED = [("Accept", "application/json"), ("User-Agent", f"ctrlhost/{__version__}")]
+_FIXED = (("Accept", "application/json"), ("User-Agent", f"ctrlhost/{__version__}"))
 _TARGET = re.compile(r"[!-~]+")
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True):
     """A request without its credentials."""
 
     request: HttpRequest
@@ -65,20 +67,25 @@ class _Call(NamedTuple):
 
     def with_credentials(self, authorization: str | None) -> list[tuple[str, str]]:
         """Return the headers of an attempt; `Accept` may be the request's own."""
-        own = list(self.request.headers.items())
-        if authorization is not None:
-            own.append(("Authorization", authorization))
-        names = {name.lower() for name in self.request.headers}
-        return [*(header for header in _FIXED if header[0].lower() not in names), *own]
+        own = self.request.headers
+        headers = [*_fixed(tuple(own)), *own.items()]
+        return headers if authorization is None else [*headers, ("Authorization", authorization)]
 
 
-class _Header(NamedTuple):
+@functools.lru_cache(maxsize=256)
+def _fixed(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the headers of each request but those that it has itself."""
+    own = {name.lower() for name in names}
+    return [(name, value) for name, value in _FIXED if name.lower() not in own]
+
+
+class _Header(msgspec.Struct, frozen=True):
     """A step that returns the credentials of a call."""
 
     call: _Call
 
 
-class _Refresh(NamedTuple):
+class _Refresh(msgspec.Struct, frozen=True):
     """A step that renews credentials that got a 401; it returns whether another attempt may carry new ones."""
 
     call: _Call
@@ -86,7 +93,7 @@ class _Refresh(NamedTuple):
     sent_at: float
 
 
-class _Attempt(NamedTuple):
+class _Attempt(msgspec.Struct, frozen=True):
     """A step that sends a call; it returns the response, which is the head of a stream if there is one."""
 
     call: _Call
@@ -197,7 +204,8 @@ class NativeTransport(Transport):
 
     def _exchange(self, call: _Call) -> Generator[_Header | _Refresh | _Attempt, Any, _Answer]:
         """Send a call; if its credentials are rejected, once more with new ones."""
-        authorization = yield _Header(call)
+        credentials = self._authorization
+        authorization = credentials.header(call.left()) if credentials.ready() else (yield _Header(call))
         sent_at = time.monotonic()
         answer: _Answer = yield from self._attempt(call, authorization)
         if answer[0].status == 401 and (yield _Refresh(call, authorization, sent_at)):

@@ -8,29 +8,35 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from ctrlhost.errors import BlockingCall
-
-if TYPE_CHECKING:
-    from ctrlhost.transport.interface import HttpRequest, Response, Transport
 
 _C = TypeVar("_C")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Sender(Protocol):
+    """The part of a transport that carries out a request."""
+
+    def send(self, request: Any) -> Any:
+        """Return the response."""
+
+    def send_async(self, request: Any) -> Awaitable[Any]:
+        """Return the response to a coroutine."""
+
+
+class Send(msgspec.Struct, frozen=True):
     """A step that sends a request; its outcome is the response."""
 
-    transport: Transport
-    request: HttpRequest
+    transport: Sender
+    request: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """A step that waits for some seconds."""
 
     seconds: float
@@ -51,7 +57,7 @@ def may_block() -> None:
         raise BlockingCall(f"a blocking call in an `async def`: {instead}", hint=instead)
 
 
-def do(step: Send | Pause) -> Response | None:
+def do(step: Send | Pause) -> Any:
     """Carry out one step in this thread."""
     if isinstance(step, Pause):
         time.sleep(step.seconds)
@@ -79,7 +85,7 @@ def carry_out(steps: Generator[Any, Any, _R], do: Callable[[Any], Any] = do) -> 
         return result
 
 
-async def do_async(step: Send | Pause) -> Response | None:
+async def do_async(step: Send | Pause) -> Any:
     """Carry out one step on this event loop."""
     if isinstance(step, Pause):
         await asyncio.sleep(step.seconds)

@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from ctrlhost.transport.interface import HttpRequest, Response, Stream, Transport
-from ctrlhost.transport.steps import Send, Steps, carry_out, carry_out_async
+from ctrlhost.transport.steps import Steps, carry_out, carry_out_async
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ class WrappedTransport(Transport):
 
     def steps(self, request: HttpRequest) -> Steps[Response]:
         """Return the response to a request."""
-        response: Response = yield Send(self.transport, request)
-        return response
+        return (yield from self.transport.steps(request))
 
     def send(self, request: HttpRequest) -> Response:
         """Carry out `steps` in this thread."""

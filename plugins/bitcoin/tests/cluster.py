@@ -51,13 +51,13 @@ class Replica:
 
     def _record(self, transport: Any) -> Any:
         """Note the requests of a transport, and of those with connections of their own that it makes."""
-        send, separate = transport.send, transport.separate
+        steps, separate = transport.steps, transport.separate
 
         def recorded(request: HttpRequest) -> Any:
             self.sent.append(Sent(request.method, request.path, json.loads(request.body) if request.body else None))
-            return send(request)
+            return steps(request)
 
-        transport.send, transport.separate = recorded, lambda: self._record(separate())
+        transport.steps, transport.separate = recorded, lambda: self._record(separate())
         return transport
 
     @property

@@ -54,7 +54,7 @@ class Replica:
         host.host._services_of = services_of
         self.at_write: Any = None
         transport: Any = host.host.client.transport
-        send, open_, open_async = transport.send, transport.open, transport.open_async
+        steps, open_, open_async = transport.steps, transport.open, transport.open_async
 
         def sent(request: Any) -> Any:
             content = json.loads(request.body) if request.body else None
@@ -62,13 +62,13 @@ class Replica:
             self.sent.append(Sent(request.method, request.path, dict(request.query or {}), content, kind))
             if self.at_write is not None and request.method in ("PATCH", "PUT"):
                 self.at_write()
-            return send(request)
+            return steps(request)
 
         def opened(request: Any, through: Any) -> Any:
             self.sent.append(Sent("STREAM", request.path, dict(request.query or {}), None, ""))
             return through(request)
 
-        transport.send = sent
+        transport.steps = sent
         transport.open = lambda request: opened(request, open_)
         transport.open_async = lambda request: opened(request, open_async)
         host.start()

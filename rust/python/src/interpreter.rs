@@ -200,20 +200,26 @@ fn forked() -> PyErr {
     )
 }
 
-/// Return whether the calling thread handles signals.
+thread_local! {
+    /// The generation of the process in which it was last asked whether the thread handles signals, and the answer.
+    static IS_MAIN: Cell<Option<(usize, bool)>> = const { Cell::new(None) };
+}
+
+/// Return whether the calling thread handles signals; only a fork changes that.
 pub(crate) fn in_main_thread(py: Python<'_>) -> PyResult<bool> {
-    static THREADING: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
-    let (current, main) = THREADING.get_or_try_init(py, || {
-        let threading = py.import("threading")?;
-        PyResult::Ok((
-            threading.getattr("get_ident")?.unbind(),
-            threading.getattr("main_thread")?.unbind(),
-        ))
-    })?;
-    main.bind(py)
-        .call0()?
+    let generation = generation();
+    if let Some((known, is_main)) = IS_MAIN.get()
+        && known == generation
+    {
+        return Ok(is_main);
+    }
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?;
+    let is_main = main
         .getattr("ident")?
-        .eq(current.bind(py).call0()?)
+        .eq(threading.call_method0("get_ident")?)?;
+    IS_MAIN.set(Some((generation, is_main)));
+    Ok(is_main)
 }
 
 /// Make a `queue.Empty`.

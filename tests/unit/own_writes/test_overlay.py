@@ -317,8 +317,8 @@ def test_a_plugin_observes_a_kind_in_any_version_and_each_informer_once(informer
     own = OwnWrites()
     followed = own.follow("apps/v1", "Deployment", informer)  # type: ignore[arg-type]
     assert own.follow("apps/v1", "Deployment", informer) is followed  # type: ignore[arg-type]
-    assert own.of("apps/v1beta1", "Deployment") == [followed]
-    assert own.of("extensions/v1", "Deployment") == []
+    assert own.of("apps", "Deployment") == [followed]
+    assert own.of("extensions", "Deployment") == []
 
 
 @pytest.mark.behaviour("findings3/NC9")

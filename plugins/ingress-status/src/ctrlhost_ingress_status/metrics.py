@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_left
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,37 +23,38 @@ if TYPE_CHECKING:
     from ctrlhost_ingress_status.ingress import Desired
 
 _LOG_INTERVAL = 60.0
+_BUCKETS = Histogram.DEFAULT_BUCKETS
 REASONS = ("gone", "replaced", "conflict", "invalid", "forbidden", "throttled", "server", "connection")
 
 
+class _Durations:
+    """The number of durations in each bucket, and their sum."""
+
+    def __init__(self) -> None:
+        self.buckets = [0] * len(_BUCKETS)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self.sum += seconds
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
 class StatusMetrics:
-    """Counters for the writer, and gauges that are computed by each scrape."""
+    """Counts for the writer, in plain numbers under one lock, and gauges that are computed by each scrape."""
 
     def __init__(self, registry: CollectorRegistry, kind: str, desired: Desired) -> None:
         """Register all metrics, each series at zero."""
-        self._desired = desired
+        self._kind, self._desired = kind, desired
         self.count_objects: Callable[[], Mapping[str, int]] = dict
         self.progress: Progress | None = None
-        prefix = "ctrlhost_status_update"
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labelnames=("kind", *labels), registry=registry)
-
-        # The series are resolved once, not at each write.
-        self._total = counter(prefix, "Updates of statuses, with needless ones").labels(kind)
-        succeeded = counter(f"{prefix}_success", "Updates that succeeded, with needless ones")
-        self._success = succeeded.labels(kind)
-        self._noop = counter(f"{prefix}_noop", "Updates that were needless, since the status was right").labels(kind)
-        self._conflict = counter(f"{prefix}_conflict", "Tries that failed on a newer object").labels(kind)
-        failed = counter(f"{prefix}_failed", "Updates that failed, by reason", "reason")
-        self._failed = {reason: failed.labels(kind, reason) for reason in REASONS}
-        seconds = Histogram(
-            f"{prefix}_duration_seconds",
-            "Duration of updates, with the waits between tries",
-            labelnames=("kind", "error"),
-            registry=registry,
-        )
-        self._seconds, self._seconds_of_failures = seconds.labels(kind, "false"), seconds.labels(kind, "true")
+        self._lock = threading.Lock()
+        self._begun = self._needless = self._conflicts = 0
+        self._failures = dict.fromkeys(REASONS, 0)
+        self._succeeded, self._failed = _Durations(), _Durations()
         prefix = "ctrlhost_ingress_status"
         self.changes = Counter(f"{prefix}_address_changes", "Addresses that came into force", registry=registry)
         self.contested = Counter(f"{prefix}_contested", "Pauses of writes to contested objects", registry=registry)
@@ -58,31 +62,38 @@ class StatusMetrics:
 
     def started(self) -> None:
         """Count the start of an update."""
-        self._total.inc()
+        with self._lock:
+            self._begun += 1
 
     def conflict(self) -> None:
         """Count a try that failed on a newer object."""
-        self._conflict.inc()
+        with self._lock:
+            self._conflicts += 1
 
     def needless(self) -> None:
         """Count a status that was right already."""
-        self._total.inc()
-        self.ended(0.0, needless=True)
+        with self._lock:
+            self._begun += 1
+            self._needless += 1
+            self._succeeded.observe(0.0)
 
     def ended(self, seconds: float, *, needless: bool = False) -> None:
         """Count an update that succeeded."""
-        self._success.inc()
-        if needless:
-            self._noop.inc()
-        self._seconds.observe(seconds)
+        with self._lock:
+            self._needless += needless
+            self._succeeded.observe(seconds)
 
     def failed(self, seconds: float, reason: str) -> None:
         """Count an update that was dropped, or that is retried after a back-off."""
-        self._failed[reason].inc()
-        self._seconds_of_failures.observe(seconds)
+        with self._lock:
+            self._failures[reason] += 1
+            self._failed.observe(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the gauges; called by a scrape, from any thread."""
+        """Return the metric families; called by a scrape, from any thread."""
+        with self._lock:
+            updates = list(self._updates())
+        yield from updates
         known = self._desired.known
         yield GaugeMetricFamily(
             "ctrlhost_ingress_status_addresses",
@@ -108,6 +119,29 @@ class StatusMetrics:
             "The least time that the remaining writes take; 0 without a limit",
             value=progress.seconds() if progress else 0,
         )
+
+    def _updates(self) -> Iterator[Metric]:
+        """Return what the writer counts; the caller holds the lock."""
+        prefix, labels = "ctrlhost_status_update", ("kind",)
+        for name, text, value in (
+            ("", "Updates of statuses, with needless ones", self._begun),
+            ("_success", "Updates that succeeded, with needless ones", self._succeeded.count),
+            ("_noop", "Updates that were needless, since the status was right", self._needless),
+            ("_conflict", "Tries that failed on a newer object", self._conflicts),
+        ):
+            counter = CounterMetricFamily(prefix + name, text, labels=labels)
+            counter.add_metric((self._kind,), value)
+            yield counter
+        failures = CounterMetricFamily(f"{prefix}_failed", "Updates that failed, by reason", labels=(*labels, "reason"))
+        for reason, value in self._failures.items():
+            failures.add_metric((self._kind, reason), value)
+        yield failures
+        text = "Duration of updates, with the waits between tries"
+        family = HistogramMetricFamily(f"{prefix}_duration_seconds", text, labels=(*labels, "error"))
+        for error, durations in (("false", self._succeeded), ("true", self._failed)):
+            buckets = list(zip(map(floatToGoString, _BUCKETS), accumulate(durations.buckets), strict=True))
+            family.add_metric((self._kind, error), buckets, durations.sum)
+        yield family
 
 
 class Progress:
