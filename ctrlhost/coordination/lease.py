@@ -85,8 +85,12 @@ class LeaseLock:
         self.namespace = namespace
         self.identity = identity
         self._client = client
-        self._labels = dict(labels or {})
         self._lease: dict[str, Any] | None = None
+        #: Labels and annotations for the next write; None removes one. Replace the mapping, do not change it.
+        self.labels: Mapping[str, str | None] = dict(labels or {})
+        self.annotations: Mapping[str, str | None] = {}
+        #: The uid and the transitions of the Lease as this replica last wrote itself as its holder.
+        self.held: tuple[str, int] | None = None
         #: The plugins that this replica cannot run, for the next write.
         self.waiting: frozenset[str] = frozenset()
 
@@ -115,32 +119,31 @@ class LeaseLock:
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         """Create the Lease; AlreadyExists if another replica created it first."""
-        metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
-        if self._labels:
-            metadata["labels"] = dict(self._labels)
-        self._annotate(metadata)
+        metadata = self._marked({"name": self.name, "namespace": self.namespace})
         lease = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": record.spec()}
-        self._lease = self._client.create(lease, timeout=timeout)
+        self._written(self._client.create(lease, timeout=timeout))
 
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         """Write the record over the Lease as last seen; Conflict if it has changed since."""
         if self._lease is None:
             raise CtrlhostError("lease not initialized, call get or create first")
-        metadata = dict(self._lease.get("metadata") or {})
-        if self._labels:
-            metadata["labels"] = {**(metadata.get("labels") or {}), **self._labels}
-        self._annotate(metadata)
-        self._lease = self._client.replace(
-            {**self._lease, "metadata": metadata, "spec": record.spec()}, timeout=timeout
-        )
+        metadata = self._marked(self._lease.get("metadata") or {})
+        lease = {**self._lease, "metadata": metadata, "spec": record.spec()}
+        self._written(self._client.replace(lease, timeout=timeout))
 
-    def _annotate(self, metadata: dict[str, Any]) -> None:
-        """Write which plugins this replica cannot run."""
-        annotations = dict(metadata.get("annotations") or {})
-        if waiting := self.waiting:
-            annotations[_WAITING] = ",".join(sorted(waiting))
-        elif _WAITING not in annotations:
-            return
-        else:
-            del annotations[_WAITING]
-        metadata["annotations"] = annotations
+    def _written(self, lease: dict[str, Any]) -> None:
+        self._lease = lease
+        record = LeaderElectionRecord.of(lease)
+        if record.holder_identity == self.identity:
+            self.held = (str(lease["metadata"].get("uid", "")), record.lease_transitions)
+
+    def _marked(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the metadata with the labels and annotations of this replica, and which plugins it cannot run."""
+        marked = dict(metadata)
+        annotations = {_WAITING: ",".join(sorted(self.waiting)) or None, **self.annotations}
+        for field, changes in (("labels", self.labels), ("annotations", annotations)):
+            before = marked.get(field) or {}
+            after = {name: value for name, value in {**before, **changes}.items() if value is not None}
+            if after != before:
+                marked[field] = after
+        return marked

@@ -1,0 +1,80 @@
+"""This replica's membership in a fleet of shards: a Lease of its own, which it holds while it is a member."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import uuid
+from typing import TYPE_CHECKING
+
+from ctrlhost.coordination.elector import LeaderElector
+from ctrlhost.coordination.fleet import FLEET, LEAVING, MAP_ID, SHARDS
+from ctrlhost.coordination.lease import LeaseLock
+from ctrlhost.coordination.shard_map import Incarnation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctrlhost.client import Client
+    from ctrlhost.clock import Clock
+    from ctrlhost.config.settings import LeaderElectionConfig
+
+
+class Membership:
+    """The member of one start of this replica. Nobody else is a candidate for its Lease. Callable from any thread."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        fleet: str,
+        clock: Clock,
+        config: LeaderElectionConfig,
+        *,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare without a request. `changed` is called on the elector's thread when a term begins or ends."""
+        self.name = f"{fleet}-member-{secrets.token_hex(4)}"
+        identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
+        self._lock = LeaseLock(client, namespace, self.name, identity, {FLEET: fleet})
+        self._clock = clock
+        self._changed = changed
+        self._began: float | None = None
+        self.elector = LeaderElector(
+            self._lock, clock, config, on_started_leading=self._begin, on_stopped_leading=self._end
+        )
+        self.tenure = self.elector.tenure
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """The incarnation of the current term, or of the last one; None before the first.
+
+        A term that lapsed and went on has the same: nobody can have been let in.
+        """
+        held = self._lock.held
+        return None if held is None else Incarnation(self.name, *held)
+
+    @property
+    def lasted(self) -> float:
+        """How long the current term has lasted without a break, in seconds; 0 without one."""
+        began = self._began
+        return self._clock.now() - began if began is not None and self.tenure.term is not None else 0.0
+
+    def leave(self, leaves: bool = True) -> None:
+        """Say that this member leaves, or with False that it stays, with a renewal that is sent at once."""
+        self._lock.labels = {**self._lock.labels, SHARDS: LEAVING if leaves else None}
+        self.elector.wake()
+
+    def accept(self, map_id: str) -> None:
+        """Say that no run of an earlier map is left here, with a renewal that is sent at once."""
+        self._lock.annotations = {MAP_ID: map_id}
+        self.elector.wake()
+
+    def _begin(self) -> None:
+        self._began = self._clock.now()
+        self._changed()
+
+    def _end(self) -> None:
+        self._began = None
+        self._changed()
