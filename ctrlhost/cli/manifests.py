@@ -62,6 +62,7 @@ _REFERENCE = "NAME.key=SECRET/KEY"
     help="Namespaces that may reach the metrics (default: all); clients also need a token.",
 )
 @click.option("--monitor", is_flag=True, help="Add a ServiceMonitor for the Prometheus operator.")
+@click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificate of webhooks.")
 @click.option("--no-namespaces", is_flag=True, help="Create no namespaces but that of the Deployment.")
 @click.option(
     "--uninstall", is_flag=True, help="Leave out CRDs, objects of plugins and Namespaces, for `kubectl delete -f -`."
@@ -86,6 +87,7 @@ def command(
     cpu_limit: str | None,
     metrics_from: tuple[str, ...],
     monitor: bool,
+    cert_manager: bool,
     no_namespaces: bool,
     uninstall: bool,
     config: Path | None,
@@ -140,6 +142,7 @@ def command(
         further_namespaces=not no_namespaces,
         metrics_from=names(metrics_from),
         monitor=monitor,
+        cert_manager=cert_manager,
         certified=Configuration.gather(config, assignments=assignments).given("host", "tls_cert_file") is not None,
     )
     # All of it, before anything is printed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -116,6 +117,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Directory with the certificate of `webhook_listen` as `tls.crt` and its key as `tls.key`, PEM, and maybe its
     authority as `ca.crt`; read again when they change."""
 
+    webhook_service: str = "ctrlhost-webhooks"
+    """Name of the Service that leads to `webhook_listen`, in the namespace of the host: the name of its certificate."""
+
+    webhook_url: str | None = None
+    """URL at which the API server reaches `webhook_listen` from outside of the cluster, `https://HOST:PORT`: the host
+    registers its webhooks itself while it runs. Port 0 is that of `webhook_listen`."""
+
     check_mutators: bool = False
     """Call each mutating webhook again with its own result: a second change is an error that names the field. `ctrlhost
     dev` and the test kit do so."""
@@ -181,6 +189,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if self.metrics_tls and not (self.listen_metrics and self.own_metrics):
             cause = "metrics_auth" if self.metrics_auth != "none" else "tls_cert_file"
             raise ValueError(f"`listen_metrics` must be an address of its own, other than `listen`, with `{cause}`")
+        if self.webhook_url is not None:
+            _check_url(self.webhook_url)
         check_namespaces(self.namespaces)
         check_namespaces(tuple(filter(None, [self.leader_elect_resource_namespace])), names=True)
         try:
@@ -379,6 +389,12 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 raise ValueError(f"`{name}` must be positive")
         if self.memory_limit is not None and self.memory_limit < SMALLEST_MEMORY_LIMIT:
             raise ValueError(f"`memory_limit` must be at least {SMALLEST_MEMORY_LIMIT}, got {self.memory_limit}")
+
+
+def _check_url(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.port is None or parts.path.strip("/") or parts.query:
+        raise ValueError(f"`webhook_url` must be https://HOST:PORT, got {url!r}")
 
 
 def check_namespaces(entries: tuple[str, ...], *, names: bool = False) -> None:

@@ -64,6 +64,8 @@ class PluginServices:
     written: WrittenVersions = field(default_factory=WrittenVersions)
     #: Which controllers are paused.
     pauses: Pauses = field(default_factory=Pauses)
+    #: Returns a CRD with the address of the webhook that converts its objects.
+    addressed: Callable[[dict[str, Any]], dict[str, Any]] = lambda crd: crd
 
 
 class PluginScope:

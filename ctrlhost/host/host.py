@@ -14,6 +14,7 @@ from msgspec.structs import replace as changed
 
 from ctrlhost.clock import SystemClock
 from ctrlhost.config.load import Configuration
+from ctrlhost.config.settings import DEFAULT_WEBHOOK_LISTEN
 from ctrlhost.coordination.term import Candidacy, Tenure
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.clients import HostClients
@@ -97,7 +98,9 @@ class Host:
         over what has changed and needs no restart.
         """
         configuration = configuration or Configuration.gather()
-        self.state = HostState(_without_lease(settings or configuration.host), configuration, client=client)
+        chosen = _without_lease(settings or configuration.host)
+        chosen = _on_loopback(chosen) if sandbox is not None else chosen
+        self.state = HostState(chosen, configuration, client=client)
         self.clock: Clock = clock or SystemClock()
         self._own_client = client is None
         self._sandbox = sandbox
@@ -363,8 +366,13 @@ class Host:
             account=self._clients.of_account,
             client_counts=ClientCounts(),
             pauses=state.pauses,
+            addressed=self._addressed,
         )
         return state.services
+
+    def _addressed(self, crd: dict[str, Any]) -> dict[str, Any]:
+        webhooks = self.state.webhooks
+        return crd if webhooks is None else webhooks.registration.addressed(crd)
 
     def _register_metrics(self) -> None:
         from ctrlhost.host.metrics import of_host
@@ -420,6 +428,8 @@ class Host:
         return replace(services, candidacy=self.leadership.candidacy(runtime.name))
 
     def _on_election(self, plugins: Collection[str]) -> None:
+        if self.state.webhooks is not None:
+            self.state.webhooks.registration.changed()
         for plugin in self.plugins:
             if plugin.name in plugins:
                 plugin.wake()
@@ -451,6 +461,9 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
+        if self.state.webhooks is not None:
+            # Before its plugins end, which answer no more then.
+            self.state.webhooks.registration.stop()
         self._review.stop()
         self._rights.stop()
         drained = stop_all(self.plugins, deadline)
@@ -562,6 +575,15 @@ class Host:
 def _without_lease(settings: HostSettings) -> HostSettings:
     """Return the settings, in a dry run without leader election: the host acts as if it led."""
     return changed(settings, leader_elect=False, leader_elect_plugins=()) if settings.dry_run else settings
+
+
+def _on_loopback(settings: HostSettings) -> HostSettings:
+    """Return the settings of a host beside its API server, which registers its webhooks by URL."""
+    if settings.webhook_url is not None:
+        return settings
+    listen = settings.webhook_listen
+    listen = "127.0.0.1:0" if listen == DEFAULT_WEBHOOK_LISTEN else listen
+    return changed(settings, webhook_listen=listen, webhook_url="https://127.0.0.1:0")
 
 
 def _import_all() -> None:

@@ -162,7 +162,7 @@ class HostServers:
             if self._state.webhooks is None:
                 from ctrlhost.host.webhooks.serving import Webhooks
 
-                self._state.webhooks = Webhooks(self._state.settings, self._clock, self.counts)
+                self._state.webhooks = Webhooks(self._state, self._clock, self.counts)
             return self._state.webhooks
 
     def collect(self) -> Iterator[Metric]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.manifests.installation import Installation
     from ctrlhost.manifests.listeners import Listeners
+    from ctrlhost.manifests.webhooks import WebhookObjects
 
 _CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
 #: The folder for the host's private directory. An emptyDir belongs to root and has the mode 0777, so it is not private
@@ -89,6 +90,8 @@ class Workload:
     isolated: Sequence[str] = ()
     secrets: Sequence[SecretReference] = ()
     resources: Resources = field(default_factory=Resources)
+    #: None if no plugin has webhooks.
+    webhooks: WebhookObjects | None = None
     #: Arguments that make one of several Deployments different from the others.
     own_arguments: Sequence[str] = ()
 
@@ -141,6 +144,10 @@ def _pod(workload: Workload) -> dict[str, Any]:
     if workload.config:
         mounted.append({"name": "config", "configMap": {"name": workload.config_map}})
         mounts.append({"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True})
+    if workload.webhooks is not None:
+        certificate, mounted_at = workload.webhooks.volumes()
+        mounted += certificate
+        mounts += mounted_at
     pod: dict[str, Any] = {
         "serviceAccountName": workload.name,
         "automountServiceAccountToken": True,
@@ -212,6 +219,8 @@ def _arguments(workload: Workload) -> list[str]:
     if workload.config:
         arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
     arguments += [f"--set={assignment}" for assignment in workload.assignments]
+    if workload.webhooks is not None:
+        arguments += workload.webhooks.arguments()
     return [*arguments, *workload.own_arguments]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.errors import ConfigError
 from ctrlhost.manifests.names import port_name
+from ctrlhost.manifests.webhooks import WEBHOOKS, has_webhooks
 from ctrlhost.server.addresses import parse_address
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 #: Names of ports, which probes, Services and policies refer to.
 PROBES, METRICS, STATUS = "probes", "metrics", "status"
 #: The host's settings of the addresses, and their values in a pod unless the operator gives others.
-SETTINGS = {PROBES: "listen_probes", METRICS: "listen_metrics", STATUS: "listen"}
-_ADDRESSES = {PROBES: ":8484", METRICS: ":8443", STATUS: "127.0.0.1:8485"}
+SETTINGS = {PROBES: "listen_probes", METRICS: "listen_metrics", STATUS: "listen", WEBHOOKS: "webhook_listen"}
+_ADDRESSES = {PROBES: ":8484", METRICS: ":8443", STATUS: "127.0.0.1:8485", WEBHOOKS: ":9443"}
+#: Who reaches a port from outside of the pod.
+_FROM_OUTSIDE = {PROBES: "kubelet", WEBHOOKS: "API server"}
 _AUTHENTICATION, _AUTHENTICATED = "metrics_auth", "kubernetes"
 #: All IPv6 and IPv4 addresses, for a plugin's setting of an address.
 _ALL_ADDRESSES = "[::]"
@@ -70,17 +73,20 @@ def listeners(configuration: Configuration, plugins: Sequence[SetUpPlugin]) -> L
     ports: list[Port] = []
     arguments: list[str] = []
     for name, setting in SETTINGS.items():
+        if name == WEBHOOKS and not any(map(has_webhooks, plugins)):
+            continue
         value = configuration.given("host", setting)
         address = _ADDRESSES[name] if value is None else value.text
         if value is None or not value.kept:
             arguments.append(f"--set=host.{setting}={address}")
         if address:
             ports.append(_port(name, address, f"host.{setting}"))
-    if any(port.name == PROBES and port.loopback for port in ports):
-        setting = f"host.{SETTINGS[PROBES]}"
-        raise ConfigError(
-            f"{setting}: the kubelet cannot reach a loopback address", hint=f"write `{_ADDRESSES[PROBES]}`"
-        )
+    for port in ports:
+        if port.loopback and (client := _FROM_OUTSIDE.get(port.name)):
+            raise ConfigError(
+                f"host.{SETTINGS[port.name]}: the {client} cannot reach a loopback address",
+                hint=f"write `{_ADDRESSES[port.name]}`",
+            )
     value = configuration.given("host", _AUTHENTICATION)
     authentication = _AUTHENTICATED if value is None else value.text
     if any(port.name == METRICS for port in ports) and (value is None or not value.kept):

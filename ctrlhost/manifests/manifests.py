@@ -15,8 +15,10 @@ from ctrlhost.manifests.listeners import METRICS, listeners
 from ctrlhost.manifests.loading import collect_crds, collect_objects
 from ctrlhost.manifests.names import name_part
 from ctrlhost.manifests.network import disruption_budget, network_policy, service_monitors, services
-from ctrlhost.manifests.rbac import delegator, make_roles, metrics_reader, service_account
+from ctrlhost.manifests.rbac import delegator, make_roles, metrics_reader, plurals, service_account
 from ctrlhost.manifests.secrets import check_references
+from ctrlhost.manifests.webhooks import service_of, webhook_objects
+from ctrlhost.webhooks.configurations import ServiceAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,6 +57,8 @@ class Deployed:
     monitor: bool = False
     #: Whether the settings that reach the pods give a certificate for the metrics.
     certified: bool = False
+    #: Whether cert-manager makes the certificate of webhooks.
+    cert_manager: bool = False
 
 
 def manifests(
@@ -74,10 +78,14 @@ def manifests(
             workload.settings,
             workload.name,
             workload.namespace,
+            workload.webhooks,
         )
     ]
     yield from map(installation.labelled, _namespaces(deployed, roles))
-    yield from map(installation.common, [*collect_crds(plugins), *collect_objects(plugins)])
+    crds = collect_crds(plugins)
+    for workload in workloads:
+        crds = [workload.webhooks.addressed(crd) for crd in crds] if workload.webhooks is not None else crds
+    yield from map(installation.common, [*crds, *collect_objects(plugins)])
     yield from map(installation.labelled, _own(plugins, deployed, workloads, roles))
 
 
@@ -140,8 +148,19 @@ def _workloads(
             isolated=[name for name in deployed.isolated if name in chosen or name == "all"],
             secrets=[secret for secret in deployed.secrets if name_part(secret.plugin) in map(name_part, chosen)],
             resources=deployed.resources,
+            webhooks=webhook_objects(
+                group,
+                plurals(collect_crds(plugins)),
+                ServiceAddress(deployed.namespace, _webhook_service(configuration, name)),
+                cert_manager=deployed.cert_manager,
+            ),
             own_arguments=arguments,
         )
+
+
+def _webhook_service(configuration: Configuration, deployment: str) -> str:
+    value = configuration.given("host", "webhook_service")
+    return service_of(deployment) if value is None else value.text
 
 
 def _objects(workload: Workload, deployed: Deployed) -> Iterator[dict[str, Any]]:
@@ -149,7 +168,11 @@ def _objects(workload: Workload, deployed: Deployed) -> Iterator[dict[str, Any]]
     yield network_policy(workload, deployed.metrics_from)
     if workload.replicas > 1:
         yield disruption_budget(workload)
+    if workload.webhooks is not None:
+        yield from workload.webhooks.issued()
     yield deployment(workload)
+    if workload.webhooks is not None:
+        yield from workload.webhooks.configurations()
     if deployed.monitor:
         yield from service_monitors(workload, certified=deployed.certified)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ctrlhost.manifests.installation import COMPONENT
 from ctrlhost.manifests.listeners import METRICS, PROBES
 from ctrlhost.manifests.names import name_part
+from ctrlhost.manifests.webhooks import WEBHOOKS
+from ctrlhost.webhooks.configurations import PORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +22,15 @@ _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a
 
 
 def services(workload: Workload) -> Iterator[dict[str, Any]]:
-    """Return a Service for the metrics, and one for the listeners of each plugin."""
+    """Return a Service for the metrics, one for webhooks, and one for the listeners of each plugin."""
     if (metrics := _served_metrics(workload)) is not None:
         yield _service(workload, METRICS, [metrics])
+    webhooks = workload.listeners.of(WEBHOOKS)
+    if webhooks is not None and workload.webhooks is not None:
+        service = _service(workload, WEBHOOKS, [webhooks])
+        (port,) = service["spec"]["ports"]
+        service["metadata"]["name"], port["port"] = workload.webhooks.address.service, PORT
+        yield service
     by_plugin: dict[str, list[Port]] = {}
     for port in workload.listeners.of_plugins():
         by_plugin.setdefault(port.plugin, []).append(port)
@@ -56,12 +64,12 @@ def _service(workload: Workload, component: str, ports: Sequence[Port]) -> dict[
 
 
 def network_policy(workload: Workload, metrics_from: Sequence[str]) -> dict[str, Any]:
-    """Return the policy: probes and the listeners of plugins from anywhere, metrics also or from some namespaces.
+    """Return the policy: probes, webhooks and listeners of plugins from anywhere, metrics also or from some namespaces.
 
     Egress is not restricted, since the address of the API server is not known.
     """
     rules: list[dict[str, Any]] = []
-    for name in (PROBES, METRICS):
+    for name in (PROBES, METRICS, WEBHOOKS):
         port = workload.listeners.of(name)
         if port is None or port.loopback:
             continue

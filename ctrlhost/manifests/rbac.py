@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.source import Plural
     from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.manifests.webhooks import WebhookObjects
     from ctrlhost.plugin.context import PluginContext
 
 #: The host records events for its plugins; an event of a cluster-scoped object is in the namespace `default`.
@@ -42,10 +43,16 @@ def collect_permissions(plugins: Iterable[SetUpPlugin], settings: HostSettings) 
 
 
 def make_roles(
-    plugins: Sequence[SetUpPlugin], settings: HostSettings, account: str, namespace: str
+    plugins: Sequence[SetUpPlugin],
+    settings: HostSettings,
+    account: str,
+    namespace: str,
+    webhooks: WebhookObjects | None = None,
 ) -> list[dict[str, Any]]:
     """Return the roles that a host with these plugins needs, with their bindings to its service account."""
     permissions = collect_permissions(plugins, settings)
+    if webhooks is not None:
+        permissions += webhooks.permissions()
     if settings.leader_elect:
         leases = lease_names(settings, [plugin.name for plugin in plugins])
         permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)

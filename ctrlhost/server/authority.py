@@ -14,6 +14,8 @@ from ctrlhost.server.key_pairs import LIFETIME, RENEW_BEFORE, SKEW, KeyPair
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+#: The names of this machine, such as for a port of a pod that is forwarded.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 #: The name of the Secret, and the subject of the certificates in it.
 NAME = "ctrlhost-webhook-ca"
 _DAY = 24 * 3600
@@ -113,12 +115,11 @@ class AuthorityPairs:
 
 
 def service_names(service: str, namespace: str) -> Iterator[str]:
-    """Yield the names of a Service, and those by which a port of its pod is forwarded."""
+    """Yield the names of a Service."""
     yield service
     yield f"{service}.{namespace}"
     yield f"{service}.{namespace}.svc"
     yield f"{service}.{namespace}.svc.cluster.local"
-    yield from ("localhost", "127.0.0.1", "::1")
 
 
 def _read(data: Mapping[str, bytes], certificate: str, key: str) -> KeyPair | None:

@@ -250,7 +250,8 @@ class Attempt:
         if not wanted:
             return True
         objects = self._hooks.call("ctrlhost_objects", plugin.objects)
-        installation = Installation(plugin.version, force=wanted == "force")
+        services = context.services
+        installation = Installation(plugin.version, force=wanted == "force", addressed=services.addressed)
         client = context.services.client
         with failing("ctrlhost_crds"):
             installed = self.owner.install(client, self._crds, self.ending, self._wait_for_crds, installation, objects)

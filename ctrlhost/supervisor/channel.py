@@ -163,6 +163,8 @@ class WebhookRoute(msgspec.Struct, frozen=True):
 
     path: str
     timeout: float
+    #: The entry of the webhook configuration; empty for conversions.
+    entry: dict[str, Any]
 
 
 class IsSetUp(msgspec.Struct, frozen=True, tag=True):

@@ -115,7 +115,8 @@ class ChildRequests:
             owner.crds_tried.set()
             self._process.channel.send(Waits(message.request, why))
 
-        installation = Installation(message.version, force=owner.with_crds == "force")
+        forced, addressed = owner.with_crds == "force", services.addressed
+        installation = Installation(message.version, force=forced, addressed=addressed)
         if not install_crds(services.client, message.crds, self._ending, waiting, installation, message.objects):
             return
         for group in {crd["spec"]["group"] for crd in message.crds}:

@@ -37,11 +37,13 @@ class Installation:
     version: str = ""
     #: Whether to replace what a newer plugin installed, and CRDs with more fields.
     force: bool = False
+    #: Returns a CRD with the address of the webhook that converts its objects.
+    addressed: Callable[[dict[str, Any]], dict[str, Any]] = lambda crd: crd
 
     def install(self, client: Client, crd: dict[str, Any]) -> None:
         """Create the CRD, or update it unless that would take something away; Conflict if it keeps changing."""
         name = crd["metadata"]["name"]
-        crd = marked(crd, self.version)
+        crd = self.addressed(marked(crd, self.version))
         for left in range(_TRIES - 1, -1, -1):
             try:
                 client.create(crd)

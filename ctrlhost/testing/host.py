@@ -151,6 +151,8 @@ class HostUnderTest:
                 raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
             if self._work.backing_off():
                 self._work.wake()
+        if (webhooks := self.host.state.webhooks) is not None:
+            self.wait_for(webhooks.registration.registered, timeout)
         for plugin in self.host.plugins if check else ():
             if plugin.state in ("failing", "failed"):
                 raise NotSettled(f"plugin {plugin.name} is {plugin.state}: {plugin.reason}") from plugin.error

@@ -31,6 +31,7 @@ Right = tuple[str, str, str]
 _LAST, _NAMED = 50, 3
 #: What the host itself writes beside its plugins.
 _OF_THE_HOST = frozenset({"events", "events.events.k8s.io", "leases.coordination.k8s.io"})
+_MANAGER_OF_WEBHOOKS = "ctrlhost-webhooks"
 _RIGHTS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -136,13 +137,13 @@ class RequestRecord:
             # Some subresources, such as `proxy`, answer with no object.
             if name and (written.deleted or answer.get("metadata")):
                 self._last[key] = written
+            manager = str(query.get("fieldManager") or "")
             if run is None or run.request is None:
-                if resource in _OF_THE_HOST:
+                if resource in _OF_THE_HOST or manager == _MANAGER_OF_WEBHOOKS:
                     return
                 who = ("", "")
             else:
                 who = (run.controller, key_text(run.request))
-            manager = str(query.get("fieldManager") or "")
             self._writes.append(Write(*who, verb, target.resource, target.namespace, name, manager, changed))
 
     def writes(self) -> list[Write]:

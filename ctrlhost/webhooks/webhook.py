@@ -57,5 +57,9 @@ class Webhook:
     @property
     def qualified_name(self) -> str:
         """The name in a webhook configuration."""
-        plugin = re.sub(r"[^a-z0-9]+", "-", self.plugin.lower()).strip("-") or "plugin"
-        return f"{self.name}.{plugin}.{_DOMAIN}"
+        return f"{self.name}.{plain_name(self.plugin)}.{_DOMAIN}"
+
+
+def plain_name(plugin: str) -> str:
+    """Return a plugin's name as a part of an object's name: lower-case letters, digits and single inner hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", plugin.lower()).strip("-") or "plugin"

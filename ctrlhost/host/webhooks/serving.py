@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.errors import PluginLoadError
 from ctrlhost.health import Check
 from ctrlhost.host.webhooks.counts import WebhookMetrics
 from ctrlhost.host.webhooks.endpoints import ChildEndpoint, LocalEndpoint, PluginWebhooks
+from ctrlhost.host.webhooks.registration import HostParts, Registration
 from ctrlhost.server.addresses import bind
 from ctrlhost.server.certificates import ServerCertificate
-from ctrlhost.server.key_pairs import FilePairs, KeyPairs, SelfSignedPairs, own_names
+from ctrlhost.server.key_pairs import FilePairs, KeyPairs
 from ctrlhost.server.limits import WEBHOOKS
 from ctrlhost.server.listener import HttpServer
 from ctrlhost.server.webhooks import child_app, webhook_app
 from ctrlhost.status.model import WebhookStatus
 from ctrlhost.supervisor.channel import WebhookRoute
+from ctrlhost.webhooks.configurations import entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from ctrlhost.clock import Clock
-    from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.webhooks.counts import WebhookCounts
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.counts import HttpCounts
@@ -48,9 +49,9 @@ _TIMEOUT = 2.0
 class Webhooks:
     """The webhooks of one host, and their listener; a collector for prometheus-client. Callable from any thread."""
 
-    def __init__(self, settings: HostSettings, clock: Clock, http_counts: HttpCounts) -> None:
+    def __init__(self, state: HostParts, clock: Clock, http_counts: HttpCounts) -> None:
         """Start without webhooks; the first plugin that has some opens the listener of the settings."""
-        self._settings = settings
+        self._settings = state.settings
         self._clock = clock
         self._http_counts = http_counts
         self._lock = threading.Lock()
@@ -65,6 +66,10 @@ class Webhooks:
         self._address: str | None = None
         #: Why there is no certificate yet.
         self._waits = "no certificate yet"
+        #: The entries of the webhook configurations by plugin and path; those of conversions are empty.
+        self.entries: dict[str, dict[str, dict[str, Any]]] = {}
+        #: How the API server comes to know the webhooks.
+        self.registration = Registration(state, self, clock)
 
     @property
     def address(self) -> str | None:
@@ -82,6 +87,7 @@ class Webhooks:
         webhooks: list[Webhook | Converters] = [*context.webhooks, *context.conversions]
         self._add(context.name, [LocalEndpoint(plugin, webhook, check_stability=check) for webhook in webhooks])
         self._plugins[context.name] = plugin
+        self.entries[context.name] = _entries(context)
         self._listen()
         return plugin.end
 
@@ -89,6 +95,7 @@ class Webhooks:
         """Answer from the process of an isolated plugin, as `open`; `app` returns what asks it for so many seconds."""
         own = [route for route in routes if route.path.split("/")[2] == plugin or route.path.startswith("/convert/")]
         self._add(plugin, [ChildEndpoint(plugin, route.path, route.timeout, app(route.timeout)) for route in own])
+        self.entries[plugin] = {route.path: route.entry for route in own}
         self._listen()
 
     def _add(self, plugin: str, endpoints: Iterable[LocalEndpoint | ChildEndpoint]) -> None:
@@ -117,8 +124,13 @@ class Webhooks:
                 # An address in use is found now, whenever the certificate comes.
                 for listening in bind(address, _SETTING):
                     listening.close()
-                self.certify(_pairs(self._settings.webhook_cert_dir, self._clock))
+                directory = self._settings.webhook_cert_dir
+                source = self.registration.source() if directory is None else _files(directory)
+                if source is not None:
+                    self.certify(source)
                 self._listens = True
+                self.registration.start()
+        self.registration.changed()
 
     def certify(self, source: KeyPairs) -> None:
         """Serve with the certificates of `source`, once; ConfigError for an unusable one, or an address in use."""
@@ -187,7 +199,8 @@ class Webhooks:
 
     def routes(self) -> tuple[WebhookRoute, ...]:
         """Return what the process of an isolated plugin tells its host."""
-        return tuple(WebhookRoute(path, endpoint.timeout) for path, (endpoint, _) in self._routes.items())
+        entries = {path: entry for entries in self.entries.values() for path, entry in entries.items()}
+        return tuple(WebhookRoute(path, at.timeout, entries[path]) for path, (at, _) in self._routes.items())
 
     def totals(self) -> dict[str, float]:
         """Return the numbers of answers, for their rates."""
@@ -208,8 +221,15 @@ class Webhooks:
         self._loop.stop(_TIMEOUT)
 
 
-def _pairs(directory: str | None, clock: Clock) -> KeyPairs:
-    if directory is None:
-        return SelfSignedPairs(own_names(), clock.time)
+def _files(directory: str) -> KeyPairs:
     folder = Path(directory).expanduser()
     return FilePairs(folder / "tls.crt", folder / "tls.key")
+
+
+def _entries(context: PluginContext) -> dict[str, dict[str, Any]]:
+    def plural(api_version: str, kind: str) -> str | None:
+        resource = context.services.client.resources.known(api_version, kind)
+        return resource.plural if resource is not None else None
+
+    entries = {webhook.path: entry_of(webhook, plural) for webhook in context.webhooks}
+    return entries | {converters.path: {} for converters in context.conversions}

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 import ctrlhost
-from ctrlhost.webhooks import review
-from tests.support.webhook_server import configuration, webhook, webhook_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctrlhost.testing import HostUnderTest, StartHost
     from tests.support.control_plane import ControlPlane
-    from tests.support.webhook_server import Reply, WebhookServer
 
 behaviour = pytest.mark.behaviour
 GROUP = "kit.example.com"
@@ -62,45 +56,11 @@ def cache(name: str, size: int = 1, **labels: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def host(ctrlhost_host: StartHost, control_plane: ControlPlane, tmp_path: Any) -> Iterator[HostUnderTest]:
+def host(ctrlhost_host: StartHost, control_plane: ControlPlane) -> HostUnderTest:
     """A host on each server, which calls the host's webhooks."""
-    plugin = plugin_of()
-    host = ctrlhost_host(plugin, server=control_plane.kubeconfig)
-    host.apply(*plugin.ctrlhost_crds())
-    with webhook_server(tmp_path / "tls") as server:
-        register(host, server)
-        yield host
-        for sort in ("Validating", "Mutating"):
-            host.delete(f"admissionregistration.k8s.io/v1/{sort}WebhookConfiguration", f"{host.namespace}-kit")
-
-
-def register(host: HostUnderTest, server: WebhookServer) -> None:
-    """Serve the webhooks of the host's plugin, and register them for the namespace of the test."""
-    (plugin,) = host.host.plugins
-    context = plugin.context
-    assert context is not None
-    for declared in context.webhooks:
-
-        def respond(body: dict[str, Any], declared: Any = declared) -> Reply:
-            try:
-                answer = review.answer(declared, json.dumps(body).encode(), context, check_stability=True)
-            except review.WebhookFailed as error:
-                return 500, error.message.encode(), "text/plain"
-            response: dict[str, Any] = json.loads(answer.body)["response"]
-            return response
-
-        server.webhooks[declared.path] = respond
-        selector = {"matchLabels": {"kubernetes.io/metadata.name": host.namespace}}
-        rule = {
-            "apiGroups": [GROUP],
-            "apiVersions": ["v1"],
-            "operations": list(declared.operations),
-            "resources": ["caches"],
-        }
-        entry = webhook(declared.qualified_name, server.client_config(declared.path), rule, namespaceSelector=selector)
-        sort = {"validate": "Validating", "mutate": "Mutating"}[declared.type]
-        host.apply(configuration(f"{host.namespace}-kit", entry, sort=sort))
+    host = ctrlhost_host(plugin_of(), server=control_plane.kubeconfig)
     host.wait_for(lambda: host.admit(cache("probe"))[0]["spec"].get("owner") == "ann")
+    return host
 
 
 @behaviour("webhooks/WH25")

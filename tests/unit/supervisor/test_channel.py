@@ -94,7 +94,7 @@ SCOPES = [
     [
         messages.Configured(),
         Mistake("text", None),
-        messages.IsSetUp(("pages",), ("one", "two"), (messages.WebhookRoute("/validate/p/w", 5.0),)),
+        messages.IsSetUp(("pages",), ("one", "two"), (messages.WebhookRoute("/validate/p/w", 5.0, {"name": "w"}),)),
         *(messages.Declare(1, FedScope.of(scope)) for scope in SCOPES),
         messages.Announce(FedScope.of(SCOPES[1])),
         messages.AwaitLists(2),
