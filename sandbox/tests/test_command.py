@@ -19,9 +19,10 @@ from typing import Any
 import click
 import pytest
 import yaml
-from ctrlhost_sandbox.cli.options import sandbox_options
+from ctrlhost_sandbox.cli.options import make_sandbox, sandbox_options
 from ctrlhost_sandbox.http import tls
 
+from tests.support.http_client import Api
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
 
@@ -111,15 +112,33 @@ def test_without_free_descriptors_it_logs_one_line_and_goes_on(tmp_path: Path) -
         (["--addr=here"], "invalid address `here`"),
         (["--pod-run-delay=2"], "invalid duration `2`"),
         (["--controllers=proxy"], "error: unknown controller `proxy`"),
+        (
+            ["--feature-gates=Magic=true"],
+            "error: unknown feature gate `Magic`\nhint: known gates: ShardedListAndWatch\n",
+        ),
+        (["--feature-gates=ShardedListAndWatch"], "invalid feature gate `ShardedListAndWatch`: write NAME=true"),
         (["--kubeconfig=/dev"], "error: "),
         (["assets", "/dev/null/x"], "error: /dev/null/x: Not a directory"),
     ],
 )
+@pytest.mark.behaviour("shards/SH74a")
 def test_invalid_usage_is_a_line_and_code_2(arguments: list[str], message: str) -> None:
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.behaviour("shards/SH74a")
+@pytest.mark.parametrize(("value", "code"), [("true", 500), ("False", 200)])
+def test_a_feature_gate_is_turned_on(value: str, code: int) -> None:
+    @click.command()
+    @sandbox_options()
+    def command(**values: Any) -> int:
+        with make_sandbox(values) as sandbox, Api(sandbox.url, sandbox.ca, sandbox.token) as api:
+            return api.get("/api/v1/namespaces", shardSelector="x").status
+
+    assert command.main([f"--feature-gates=ShardedListAndWatch={value}"], standalone_mode=False) == code
 
 
 def test_times_have_units() -> None:
@@ -190,6 +209,7 @@ def assets(tmp_path: Path) -> Path:
 
 
 @pytest.mark.behaviour("findings3/NS14")
+@pytest.mark.behaviour("shards/SH74a")
 def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path: Path) -> None:
     issued, clients = tls.issue("127.0.0.1"), Authority(tmp_path / "clients")
     (tmp_path / "apiserver.crt").write_text(issued.leaf)
@@ -200,6 +220,7 @@ def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path:
         "--authorization-mode=RBAC",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--etcd-servers=http://127.0.0.1:1",
+        "--feature-gates=ShardedListAndWatch=true,AllAlpha=false",
     ]
     command = [assets / "kube-apiserver", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -208,6 +229,10 @@ def test_the_programs_for_envtest_serve_its_certificates(assets: Path, tmp_path:
         alice = clients.issue("alice", groups=["system:masters", "authors"])
         user = review(url, context_with(issued.ca, *alice, tmp_path))
         assert user == {"username": "alice", "groups": ["system:masters", "authors", "system:authenticated"]}
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            urllib.request.urlopen(
+                f"{url}/api/v1/namespaces?shardSelector=x", context=context_with(issued.ca, *alice, tmp_path)
+            )
         with pytest.raises(urllib.error.HTTPError, match="403"):
             review(url, ssl.create_default_context(cadata=issued.ca))
         process.send_signal(signal.SIGTERM)

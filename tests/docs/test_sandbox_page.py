@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import kubernetes
 import pytest
-from ctrlhost_sandbox import Sandbox
+from ctrlhost_sandbox import Options, Sandbox
 
 import ctrlhost
 
@@ -12,6 +13,14 @@ def test_a_sandbox_in_python() -> None:
     with Sandbox(controllers=["gc", "namespace", "workloads"]) as sandbox:
         client = ctrlhost.Client.load(kubeconfig=sandbox.kubeconfig)
         assert client.get("v1", "Namespace", "default")["metadata"]["name"] == "default"
+
+
+def test_a_feature_gate() -> None:
+    with Sandbox(options=Options(feature_gates={"ShardedListAndWatch": True})) as sandbox:
+        client = ctrlhost.Client.load(kubeconfig=sandbox.kubeconfig)
+        half = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+        namespaces = kubernetes.client.CoreV1Api(client.official()).list_namespace(shard_selector=half)
+        assert namespaces.metadata.shard_info.selector == half
 
 
 def test_credentials_of_others() -> None:

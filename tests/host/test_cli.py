@@ -168,6 +168,8 @@ def test_a_failing_command_prints_one_line(ctrlhost, distributions):
         (["run", "--sandbox", "--sandbox-addr=here"], "Invalid value for '--sandbox-addr': invalid address `here`"),
         (["sandbox", "--pod-run-delay=2"], "invalid duration `2`"),
         (["sandbox", "--controllers=gc,proxy"], "unknown controller `proxy`"),
+        (["sandbox", "--feature-gates=Magic=true"], "unknown feature gate `Magic`"),
+        (["run", "--sandbox", "--sandbox-feature-gates=Magic"], "invalid feature gate `Magic`: write NAME=true"),
         (["sandbox", "--data=/dev/null"], "/dev/null cannot be used: File exists"),
         (["sandbox", "--kubeconfig=/dev"], "/dev: "),
     ],

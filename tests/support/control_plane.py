@@ -101,9 +101,13 @@ class KubeApiserver:
 
     kind = "kube-apiserver"
 
-    def __init__(self, directory: Path, audit: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Start a server on this directory; `audited` returns the requests that the policy rules `audit` match."""
+    def __init__(self, directory: Path, audit: Sequence[Mapping[str, Any]] = (), flags: Sequence[str] = ()) -> None:
+        """Start a server on this directory; `audited` returns the requests that the policy rules `audit` match.
+
+        `flags` are further flags of kube-apiserver.
+        """
         self.directory = directory
+        self._flags = flags
         if audit:
             directory.mkdir(parents=True, exist_ok=True)
             policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [*audit, {"level": "None"}]}
@@ -126,9 +130,8 @@ class KubeApiserver:
         self.directory.mkdir(parents=True, exist_ok=True)
         log = (self.directory / "log").open("ab")
         with log:
-            self._process = subprocess.Popen(
-                [BINARY, "serve", self.directory], stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
+            command = [BINARY, "serve", self.directory, *self._flags]
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
         self._guard(self._process)
         timer = threading.Timer(START_LIMIT, self._process.kill)
         timer.start()

@@ -9,6 +9,7 @@ pub mod json; // scan and read JSON text
 pub mod key; // keys of queues
 pub mod memory; // bytes by what they are for
 pub mod metrics; // what a queue counts
+pub mod shards; // parts of all objects, by a hash
 pub mod sync; // locks: their order, and loom's in their place
 
 pub mod clock; // time as an argument, so that no test sleeps

@@ -38,7 +38,10 @@ mod expressions;
 
 mod validator;
 
+mod shards;
+
 pub use compile::Problem;
 pub use expressions::{Evaluated, Expressions, Inputs, Outcome, Returns};
 pub use question::{Decision, Question};
+pub use shards::ShardSelector;
 pub use validator::{Finding, Validator};

@@ -8,6 +8,7 @@
 mod protobuf;
 mod requests;
 mod schema;
+mod shards;
 
 use pyo3::prelude::*;
 
@@ -19,6 +20,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schema::is_url, module)?)?;
     module.add_class::<requests::RequestHead>()?;
     module.add_class::<requests::RequestParser>()?;
+    module.add_class::<shards::ShardSelector>()?;
     module.add_class::<schema::Pattern>()?;
     module.add_class::<schema::CelValidator>()?;
     module.add_class::<schema::CelExpressions>()?;

@@ -34,6 +34,9 @@ CONTROLLER_GROUPS = {
     "service": ("endpointslice", "loadbalancer"),
 }
 """Names of groups of controllers."""
+SHARDS = "ShardedListAndWatch"
+FEATURE_GATES = (SHARDS,)
+"""The feature gates of Kubernetes that make a difference; all are off by default."""
 
 
 def choose_controllers(names: Iterable[str]) -> frozenset[str]:
@@ -79,6 +82,8 @@ class Options:
     """
     rbac: bool = False
     """Authorize by Roles and bindings; else every authenticated client may do everything."""
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates of Kubernetes to turn on: `ShardedListAndWatch` is known."""
 
     def __post_init__(self) -> None:
         """Check all values; SandboxError for invalid ones."""
@@ -96,6 +101,9 @@ class Options:
                 raise SandboxError(f"{name}: {value} is too small")
         if self.cel not in ("enforce", "warn"):
             raise SandboxError(f"cel must be enforce or warn, got {self.cel!r}")
+        for gate in self.feature_gates:
+            if gate not in FEATURE_GATES:
+                raise SandboxError(f"unknown feature gate `{gate}`", hint=f"known gates: {', '.join(FEATURE_GATES)}")
         if not re.fullmatch(r"\d+\.\d+\.\d+", self.version):
             raise SandboxError(f"version must be three numbers such as 1.36.3, got {self.version!r}")
 

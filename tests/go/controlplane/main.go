@@ -1,6 +1,6 @@
 // Command controlplane runs a real kube-apiserver with an embedded etcd, for tests.
 //
-//	controlplane serve DIR             etcd and kube-apiserver on loopback; the ports, keys and data stay in DIR
+//	controlplane serve DIR [FLAG]...   etcd and kube-apiserver on loopback; the ports, keys and data stay in DIR
 //	controlplane controllers DIR       kube-controller-manager against the server of DIR
 //	controlplane compact DIR           compact etcd up to its newest revision, so that older versions expire
 //	controlplane kubectl …             kubectl of the same release
@@ -23,10 +23,10 @@ func main() {
 	switch {
 	case command == "kubectl":
 		err = runKubectl(rest)
+	case command == "serve" && len(rest) > 0:
+		err = serve(rest[0], rest[1:])
 	case len(rest) != 1:
 		usage()
-	case command == "serve":
-		err = serve(rest[0])
 	case command == "controllers":
 		err = runControllers(rest[0])
 	case command == "compact":
@@ -41,6 +41,6 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: controlplane serve|controllers|compact DIR, or controlplane kubectl …")
+	fmt.Fprintln(os.Stderr, "usage: controlplane serve DIR [FLAG]..., controlplane controllers|compact DIR, or controlplane kubectl …")
 	os.Exit(2)
 }

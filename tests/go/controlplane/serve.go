@@ -18,8 +18,8 @@ import (
 
 const startLimit = 2 * time.Minute
 
-// serve runs etcd and kube-apiserver until the process is stopped.
-func serve(dir string) error {
+// serve runs etcd and kube-apiserver until the process is stopped; flags are further ones of kube-apiserver.
+func serve(dir string, flags []string) error {
 	l, err := open(dir)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func serve(dir string) error {
 
 	go announce(l)
 	command := app.NewAPIServerCommand()
-	command.SetArgs(append([]string{
+	arguments := append([]string{
 		"--etcd-servers=" + l.etcdURL(),
 		fmt.Sprintf("--secure-port=%d", l.ServerPort),
 		"--bind-address=127.0.0.1",
@@ -44,7 +44,8 @@ func serve(dir string) error {
 		"--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
-	}, auditArguments(l)...))
+	}, auditArguments(l)...)
+	command.SetArgs(append(arguments, flags...))
 	return command.Execute()
 }
 

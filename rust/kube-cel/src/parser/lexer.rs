@@ -17,11 +17,12 @@ pub(crate) enum Token {
     End,
 }
 
-/// A token and its byte offset.
+/// A token and where it begins and ends, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Spanned {
     pub(crate) token: Token,
     pub(crate) at: usize,
+    pub(crate) end: usize,
 }
 
 /// Longer ones first.
@@ -38,7 +39,8 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Spanned>, CompileError> {
         let at = lexer.at;
         let token = lexer.next()?;
         let ended = token == Token::End;
-        tokens.push(Spanned { token, at });
+        let end = lexer.at;
+        tokens.push(Spanned { token, at, end });
         if ended {
             return Ok(tokens);
         }
@@ -81,8 +83,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn error(&self, why: &str) -> CompileError {
-        CompileError::at(self.at, format!("Syntax error: {why}"))
+    /// Return the error for a token that begins at `start` and cannot go on with what is here.
+    fn unknown(&self, start: usize) -> CompileError {
+        let next = self.rest().chars().next().map_or(0, char::len_utf8);
+        let text = self.text.get(start..self.at + next).unwrap_or_default();
+        let why = format!("Syntax error: token recognition error at: '{text}'");
+        CompileError::at(start, why)
     }
 
     fn next(&mut self) -> Result<Token, CompileError> {
@@ -100,13 +106,14 @@ impl<'a> Lexer<'a> {
             let name = self.take_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             return Ok(Token::Ident(name.to_owned()));
         }
+        let start = self.at;
         if first == b'`' {
             self.at += 1;
             let name = self.take_while(|byte| {
                 byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b' ')
             });
             if name.is_empty() || self.peek(0) != b'`' {
-                return Err(self.error("unclosed quoted field"));
+                return Err(self.unknown(start));
             }
             self.at += 1;
             return Ok(Token::Quoted(name.to_owned()));
@@ -116,10 +123,12 @@ impl<'a> Lexer<'a> {
                 self.at += sign.len();
                 Ok(Token::Sign(sign))
             }
-            _ => {
-                let character = rest.chars().next().unwrap_or_default();
-                Err(self.error(&format!("token recognition error at: '{character}'")))
+            // The server reads on for the second character of an operator.
+            Some(sign) => {
+                self.at += sign.len();
+                Err(self.unknown(start))
             }
+            None => Err(self.unknown(start)),
         }
     }
 
@@ -176,21 +185,27 @@ impl<'a> Lexer<'a> {
         }
         let triple = rest.get(prefix + 1) == Some(&quote) && rest.get(prefix + 2) == Some(&quote);
         let width = if triple { 3 } else { 1 };
-        let start = self.at;
-        self.at += prefix + width;
+        // Without its end, the letters before a string are a name.
+        let start = self.at + prefix;
+        self.at = start + width;
         let mut out = Vec::new();
         loop {
             let byte = self.peek(0);
             if self.at >= self.text.len() || (!triple && matches!(byte, b'\n' | b'\r')) {
-                self.at = start;
-                return Err(self.error("unclosed string"));
+                if !triple {
+                    return Err(self.unknown(start));
+                }
+                // The first two quotes are an empty string.
+                self.at = start + 2;
+                out.clear();
+                break;
             }
             if byte == quote && (!triple || (self.peek(1) == quote && self.peek(2) == quote)) {
                 self.at += width;
                 break;
             }
             if byte == b'\\' && !raw {
-                self.escape(&mut out, bytes)?;
+                self.escape(start, &mut out, bytes)?;
             } else {
                 out.push(byte);
                 self.at += 1;
@@ -199,12 +214,12 @@ impl<'a> Lexer<'a> {
         if bytes {
             return Ok(Some(Token::Bytes(out)));
         }
-        let text = String::from_utf8(out).map_err(|_| self.error("a string is not UTF-8"))?;
+        let text = String::from_utf8(out).map_err(|_| unescapable(start))?;
         Ok(Some(Token::Text(text)))
     }
 
-    fn escape(&mut self, out: &mut Vec<u8>, bytes: bool) -> Result<(), CompileError> {
-        let bad = self.error("unknown escape");
+    /// Read an escape in the literal that begins at `start`.
+    fn escape(&mut self, start: usize, out: &mut Vec<u8>, bytes: bool) -> Result<(), CompileError> {
         let kind = self.peek(1);
         let plain = match kind {
             b'a' => 7,
@@ -224,28 +239,39 @@ impl<'a> Lexer<'a> {
         }
         let (skip, digits, radix) = match kind {
             b'x' | b'X' => (2, 2, 16),
-            b'u' if !bytes => (2, 4, 16),
-            b'U' if !bytes => (2, 8, 16),
+            b'u' => (2, 4, 16),
+            b'U' => (2, 8, 16),
             b'0'..=b'3' => (1, 3, 8),
-            _ => return Err(bad),
+            _ => {
+                self.at += 1;
+                return Err(self.unknown(start));
+            }
         };
         let from = self.at + skip;
-        let code = self
-            .text
-            .get(from..from + digits)
-            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()))
-            .and_then(|code| u32::from_str_radix(code, radix).ok());
-        self.at = from + digits;
-        match code {
-            Some(code) if bytes => out.push(u8::try_from(code).map_err(|_| bad)?),
-            Some(code) => {
-                let character = char::from_u32(code).ok_or(bad)?;
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            None => return Err(bad),
+        let fits = |byte: u8| char::from(byte).is_digit(radix);
+        let valid = (0..digits).take_while(|place| fits(self.peek(skip + place)));
+        let valid = valid.count();
+        self.at = from + valid;
+        if valid < digits {
+            return Err(self.unknown(start));
+        }
+        let code = self.text.get(from..from + digits).unwrap_or_default();
+        let code = u32::from_str_radix(code, radix).unwrap_or(u32::MAX);
+        if bytes {
+            let byte = u8::try_from(code)
+                .ok()
+                .filter(|_| !matches!(kind, b'u' | b'U'));
+            out.push(byte.ok_or_else(|| unescapable(start))?);
+        } else {
+            let character = char::from_u32(code).ok_or_else(|| unescapable(start))?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         }
         Ok(())
     }
+}
+
+fn unescapable(at: usize) -> CompileError {
+    CompileError::at(at, "unable to unescape string".to_owned())
 }
 
 /// Words that are not allowed as names.

@@ -13,7 +13,7 @@ pub(crate) struct Called {
 
 /// Create the node of a macro; return the call if it is not a macro.
 pub(crate) fn expand(
-    parser: &mut Parser,
+    parser: &mut Parser<'_>,
     function: &str,
     called: Called,
 ) -> Result<Result<Id, Called>, CompileError> {
@@ -39,7 +39,7 @@ pub(crate) fn expand(
     parser.add(at, expr).map(Ok)
 }
 
-fn has(parser: &Parser, field: Id) -> Result<Expr, CompileError> {
+fn has(parser: &Parser<'_>, field: Id) -> Result<Expr, CompileError> {
     match parser.expr(field) {
         Some(Expr::Select {
             of,
@@ -60,7 +60,7 @@ fn has(parser: &Parser, field: Id) -> Result<Expr, CompileError> {
 }
 
 fn fold(
-    parser: &Parser,
+    parser: &Parser<'_>,
     function: &str,
     over: Id,
     args: &[Id],
@@ -104,7 +104,7 @@ fn fold(
     }))
 }
 
-fn variable(parser: &Parser, id: Id) -> Result<String, CompileError> {
+fn variable(parser: &Parser<'_>, id: Id) -> Result<String, CompileError> {
     match parser.expr(id) {
         Some(Expr::Ident(name)) => Ok(name.clone()),
         _ => Err(CompileError::at(

@@ -7,13 +7,13 @@ use lexer::{Spanned, Token, tokens};
 mod lexer;
 mod macros;
 mod primaries;
+mod wanted;
 
 pub(crate) use lexer::is_reserved;
+use wanted::Wanted;
 
 /// The maximum length of a rule in bytes.
 const MAX_TEXT: usize = 64 << 10;
-/// The maximum nesting of expressions, which bounds the stack of everything that recurses over them.
-const MAX_DEPTH: usize = 160;
 
 /// Binary operators by precedence, the weakest first.
 const LEVELS: [&[(&str, Binary)]; 3] = [
@@ -34,8 +34,32 @@ const LEVELS: [&[(&str, Binary)]; 3] = [
     ],
 ];
 
+/// What the parser knows beside the grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// The macros, optionals and names of Kubernetes' rules.
+    Rules,
+    /// Nothing.
+    Plain,
+}
+
+impl Dialect {
+    /// Return the maximum nesting of expressions, which bounds the stack of everything that recurses over them.
+    fn max_depth(self) -> usize {
+        match self {
+            Self::Rules => 160,
+            Self::Plain => 250,
+        }
+    }
+}
+
 /// Parse a rule.
 pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
+    parse_as(Dialect::Rules, text)
+}
+
+/// Parse an expression in a dialect.
+pub(crate) fn parse_as(dialect: Dialect, text: &str) -> Result<Ast, CompileError> {
     if text.len() > MAX_TEXT {
         return Err(CompileError::at(
             0,
@@ -43,14 +67,18 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
         ));
     }
     let mut parser = Parser {
+        dialect,
+        text,
         tokens: tokens(text)?,
+        closers: Vec::new(),
+        opened: (usize::MAX, &[]),
         next: 0,
         open: 0,
         nodes: Vec::new(),
     };
     let root = parser.expression()?;
     if *parser.peek() != Token::End {
-        return Err(parser.unexpected("the end"));
+        return Err(parser.unexpected(Wanted::Tokens(&["<EOF>"])));
     }
     Ok(Ast {
         nodes: parser.nodes,
@@ -58,7 +86,13 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
     })
 }
 
-pub(crate) struct Parser {
+pub(crate) struct Parser<'a> {
+    pub(crate) dialect: Dialect,
+    text: &'a str,
+    /// What closes the brackets that are open.
+    closers: Vec<&'static str>,
+    /// A token behind a bracket that was opened, and what it may be besides the beginning of an expression.
+    opened: (usize, &'static [&'static str]),
     pub(crate) tokens: Vec<Spanned>,
     pub(crate) next: usize,
     /// Running calls of [`Parser::expression`].
@@ -68,7 +102,7 @@ pub(crate) struct Parser {
 
 pub(crate) type Parsed = Result<Id, CompileError>;
 
-impl Parser {
+impl Parser<'_> {
     pub(crate) fn peek(&self) -> &Token {
         self.tokens
             .get(self.next)
@@ -86,37 +120,107 @@ impl Parser {
         matches!(self.peek(), Token::Sign(found) if *found == sign)
     }
 
+    /// Accept the question mark of optionals, which a plain expression must not have.
+    pub(crate) fn optional(&mut self, syntax: &str) -> Result<bool, CompileError> {
+        let at = self.at();
+        let optional = self.accept("?");
+        if optional && self.dialect == Dialect::Plain {
+            return Err(CompileError::at(
+                at,
+                format!("unsupported syntax '{syntax}'"),
+            ));
+        }
+        Ok(optional)
+    }
+
     pub(crate) fn accept(&mut self, sign: &str) -> bool {
         let matches = self.is(sign);
         self.next += usize::from(matches);
         matches
     }
 
-    pub(crate) fn expect(&mut self, sign: &str) -> Result<(), CompileError> {
+    /// Expect what closes a bracket or, for a colon, what separates two expressions.
+    pub(crate) fn expect(&mut self, sign: &'static str) -> Result<(), CompileError> {
         if self.accept(sign) {
             return Ok(());
         }
-        if *self.peek() == Token::End {
-            let why = format!("Syntax error: missing '{sign}' at '<EOF>'");
+        let wanted = Wanted::Tokens(match sign {
+            ")" => &[")"],
+            "]" => &["]"],
+            "}" => &["}"],
+            _ => &[":"],
+        });
+        let found = self.token(self.next);
+        let fits = match sign {
+            ":" => found.is_some_and(|found| Wanted::Expression(&[]).admits(found)),
+            _ => match self.closers.last() {
+                None => found.is_none(),
+                Some(closer) => self.is(closer),
+            },
+        };
+        if fits && !self.is_followed_by(wanted) {
+            let why = format!("Syntax error: missing '{sign}' at '{}'", self.shown());
             return Err(CompileError::at(self.at(), why));
         }
-        Err(self.unexpected(&format!("'{sign}'")))
+        Err(self.unexpected(wanted))
     }
 
-    pub(crate) fn unexpected(&self, wanted: &str) -> CompileError {
-        let token = match self.peek() {
-            Token::End => "<EOF>".to_owned(),
-            Token::Ident(text) | Token::Int(text) | Token::Uint(text) | Token::Double(text) => {
-                text.clone()
-            }
-            Token::Quoted(text) => format!("`{text}`"),
-            Token::Text(_) | Token::Bytes(_) => "a string".to_owned(),
-            Token::Sign(sign) => (*sign).to_owned(),
+    /// Open a bracket: return what is read inside, up to where it should be closed.
+    pub(crate) fn inside<T>(
+        &mut self,
+        closer: &'static str,
+        first: &'static [&'static str],
+        read: impl FnOnce(&mut Self) -> Result<T, CompileError>,
+    ) -> Result<T, CompileError> {
+        self.closers.push(closer);
+        self.opened = (self.next, first);
+        let value = read(self)?;
+        self.closers.pop();
+        Ok(value)
+    }
+
+    /// Return the error for a token that is not a beginning of an expression.
+    pub(crate) fn no_expression(&self) -> CompileError {
+        let (behind, more) = self.opened;
+        self.unexpected(Wanted::Expression(if behind == self.next {
+            more
+        } else {
+            &[]
+        }))
+    }
+
+    pub(crate) fn unexpected(&self, wanted: Wanted) -> CompileError {
+        let kind = if self.is_followed_by(wanted) {
+            "extraneous"
+        } else {
+            "mismatched"
         };
+        let token = self.shown();
         CompileError::at(
             self.at(),
-            format!("Syntax error: mismatched input '{token}' expecting {wanted}"),
+            format!("Syntax error: {kind} input '{token}' expecting {wanted}"),
         )
+    }
+
+    /// Return whether there is a token here, and the next one is as wanted.
+    fn is_followed_by(&self, wanted: Wanted) -> bool {
+        self.token(self.next).is_some() && wanted.admits_end_or(self.token(self.next + 1))
+    }
+
+    /// Return a token, None for the end.
+    fn token(&self, place: usize) -> Option<&Token> {
+        let token = self.tokens.get(place).map(|spanned| &spanned.token);
+        token.filter(|token| **token != Token::End)
+    }
+
+    /// Return the text of the token here.
+    pub(crate) fn shown(&self) -> &str {
+        match self.tokens.get(self.next) {
+            Some(Spanned { at, end, .. }) if at < end => {
+                self.text.get(*at..*end).unwrap_or_default()
+            }
+            _ => "<EOF>",
+        }
     }
 
     /// Add a node; an error if it is nested too deep.
@@ -144,11 +248,11 @@ impl Parser {
             Expr::OptMap { of, body, .. } => [*of, *body].into_iter().for_each(below),
         }
         depth += 1;
-        if depth > MAX_DEPTH {
-            return Err(CompileError::at(
-                at,
-                format!("expression recursion limit exceeded: {MAX_DEPTH}"),
-            ));
+        if depth > self.dialect.max_depth() {
+            return Err(match self.dialect {
+                Dialect::Rules => self.too_deep(at),
+                Dialect::Plain => CompileError::at(at, "max recursion depth exceeded".to_owned()),
+            });
         }
         self.nodes.push(Node { expr, at, depth });
         Ok(self.nodes.len() - 1)
@@ -164,11 +268,15 @@ impl Parser {
 
     fn enter(&mut self) -> Result<(), CompileError> {
         self.open += 1;
-        if self.open > MAX_DEPTH {
-            let why = format!("expression recursion limit exceeded: {MAX_DEPTH}");
-            return Err(CompileError::at(self.at(), why));
+        if self.open > self.dialect.max_depth() {
+            return Err(self.too_deep(self.at()));
         }
         Ok(())
+    }
+
+    fn too_deep(&self, at: usize) -> CompileError {
+        let most = self.dialect.max_depth();
+        CompileError::at(at, format!("expression recursion limit exceeded: {most}"))
     }
 
     pub(crate) fn expression(&mut self) -> Parsed {

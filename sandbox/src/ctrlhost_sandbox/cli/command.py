@@ -76,7 +76,7 @@ def main() -> NoReturn:
     try:
         code = command.main(prog_name="ctrlhost-sandbox", standalone_mode=False)
     except SandboxError as error:
-        print(f"error: {error.message}", *([f"\nhint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
+        print(f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
         code = 2
     except click.ClickException as error:
         error.show()

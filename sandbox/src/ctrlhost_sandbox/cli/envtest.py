@@ -14,7 +14,9 @@ import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ctrlhost_sandbox.cli.options import read_gates
 from ctrlhost_sandbox.cli.serving import started
+from ctrlhost_sandbox.context import FEATURE_GATES, Options
 from ctrlhost_sandbox.errors import SandboxError
 from ctrlhost_sandbox.http.tls import Certificates
 from ctrlhost_sandbox.server.server import Sandbox
@@ -30,7 +32,7 @@ sys.exit(envtest.{function}(sys.argv[1:]))
 _HELP = "--help"
 _APISERVER_FLAGS = (
     *("bind-address", "secure-port", "cert-dir", "tls-cert-file", "tls-private-key-file", "client-ca-file"),
-    *("authorization-mode", "service-cluster-ip-range"),
+    *("authorization-mode", "service-cluster-ip-range", "feature-gates"),
 )
 
 
@@ -73,6 +75,7 @@ def run_apiserver(arguments: list[str]) -> int:
             # envtest runs no controller, and its etcd forgets.
             controllers=(),
             rbac="RBAC" in flags.get("authorization-mode", ""),
+            options=Options(feature_gates=_feature_gates(flags.get("feature-gates", ""))),
         )
         with started(sandbox):
             print(f"serving at {sandbox.url}", flush=True)
@@ -108,6 +111,14 @@ def _print_flags(*names: str) -> int:
 def _flags(arguments: list[str]) -> dict[str, str]:
     """Return the flags `--name=value`."""
     return {name.lstrip("-"): value for name, _, value in (text.partition("=") for text in arguments)}
+
+
+def _feature_gates(text: str) -> dict[str, bool]:
+    """Read the feature gates that make a difference; kube-apiserver has many others. SandboxError for invalid text."""
+    try:
+        return {name: value for name, value in read_gates(text).items() if name in FEATURE_GATES}
+    except ValueError as error:
+        raise SandboxError(f"invalid feature gate `{error}`: write NAME=true or NAME=false") from None
 
 
 def _certificates(flags: dict[str, str]) -> Certificates | None:

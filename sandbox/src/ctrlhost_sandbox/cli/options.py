@@ -74,6 +74,32 @@ class _Service(click.ParamType[tuple[str, tuple[str, int]]]):
         return service, _Address().convert(address, param, ctx)
 
 
+class _Gates(click.ParamType[dict[str, bool]]):
+    """`NAME=true,…`, as names and values."""
+
+    name = "gates"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, bool]:
+        """Parse the text."""
+        if isinstance(value, dict):
+            return value
+        try:
+            return read_gates(str(value))
+        except ValueError as error:
+            self.fail(f"invalid feature gate `{error}`: write NAME=true or NAME=false", param, ctx)
+
+
+def read_gates(text: str) -> dict[str, bool]:
+    """Read feature gates as kube-apiserver's flag has them; ValueError with the gate that is invalid."""
+    gates = {}
+    for gate in filter(None, text.split(",")):
+        name, equal, value = (part.strip() for part in gate.partition("="))
+        if not equal or value.lower() not in ("true", "false"):
+            raise ValueError(gate)
+        gates[name] = value.lower() == "true"
+    return gates
+
+
 def sandbox_options(prefix: str = "--") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of a sandbox to a command; it passes all that it receives to `make_sandbox`."""
     path = click.Path(path_type=Path)
@@ -116,6 +142,12 @@ def sandbox_options(prefix: str = "--") -> Callable[[Callable[..., Any]], Callab
             default="enforce",
             help="Whether to enforce the validation rules of CRDs, or only warn.",
         ),
+        option(
+            "feature-gates",
+            type=_Gates(),
+            metavar="NAME=true,…",
+            help="Feature gates of Kubernetes to turn on; `ShardedListAndWatch` is known.",
+        ),
     ]
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,6 +173,7 @@ def make_sandbox(values: dict[str, Any]) -> Sandbox:
             admin=values["sandbox_admin"],
             cel=values["sandbox_cel"],
             services=dict(values["sandbox_service"]),
+            feature_gates=values["sandbox_feature_gates"] or {},
             **tuning,
         ),
         address=host,

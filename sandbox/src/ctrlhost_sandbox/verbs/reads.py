@@ -13,10 +13,12 @@ from ctrlhost_sandbox.apimachinery.status import Failure, bad_request
 from ctrlhost_sandbox.http.messages import NotYet
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation, bad_option
+from ctrlhost_sandbox.verbs.shards import read_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ctrlhost_sandbox._native import ShardSelector
     from ctrlhost_sandbox.apimachinery.objects import Object
     from ctrlhost_sandbox.apimachinery.status import Cause
     from ctrlhost_sandbox.context import ServerContext
@@ -46,6 +48,8 @@ class Page:
     items: list[Snapshot]
     continue_: str = ""
     remaining: int | None = None
+    shard: str = ""
+    """The shard selector that selected the objects."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -65,14 +69,22 @@ class Filter:
     labels: selectors.LabelTest | None
     terms: list[tuple[tuple[str, ...], bool, str]]
     names: list[tuple[str, bool]]
+    shard: ShardSelector | None = None
+
+    @property
+    def every_shard(self) -> bool:
+        """Whether all objects match in some shard."""
+        return self.labels is None and not self.terms and not self.names
 
     @property
     def everything(self) -> bool:
         """Whether all objects match."""
-        return self.labels is None and not self.terms and not self.names
+        return self.shard is None and self.every_shard
 
     def matches(self, kind: Kind, snapshot: Snapshot, parsed: dict[Any, Any] | None = None) -> bool:
         """Return whether an object is selected; `parsed` caches decoded objects for other filters."""
+        if self.shard is not None and not self.shard.selects(snapshot.namespace, snapshot.uid):
+            return False
         if self.labels is not None and not self.labels(snapshot.labels):
             return False
         for name, equal in self.names:
@@ -185,9 +197,10 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
     parsed = _parsed(query)
     if causes := list(_option_causes(query)):
         raise bad_option("ListOptions", *causes)
+    selected = _build_filter(operation.kind, *parsed)
+    selected.shard = read_shard(context, query)
     if query.first("continue") and query.first("resourceVersion") not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    selected = _build_filter(operation.kind, *parsed)
     version, match, limit = query.first("resourceVersion"), query.first("resourceVersionMatch"), query.number("limit")
     revision, token, start = context.store.revision, query.first("continue"), ""
     namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
@@ -210,6 +223,8 @@ def list_page(context: ServerContext, operation: Operation, received: float) -> 
         views.prepare(operation.kind, items)
     page = _cut(operation.kind, selected, items, revision, limit)
     views.prepare(operation.kind, page.items)
+    if selected.shard is not None:
+        page.shard = selected.shard.text
     return page
 
 
@@ -227,15 +242,15 @@ def _cut(kind: Kind, selected: Filter, items: list[Snapshot], revision: int, lim
             revision, items if selected.everything else [entry for entry in items if selected.matches(kind, entry)]
         )
     chosen: list[Snapshot] = []
-    for index, item in enumerate(items):
+    for index, item in enumerate(items, 1):
         if not selected.matches(kind, item):
             continue
-        if len(chosen) == limit:
-            # Continue with the first item that did not fit.
-            token = _token(revision, f"{item.namespace}/{item.name}\0")
-            remaining = len(items) - index if selected.everything else None
-            return Page(revision, chosen, token, remaining)
         chosen.append(item)
+        if len(chosen) == limit and index < len(items):
+            # The next page begins with the next object, whether it is selected or not.
+            token = _token(revision, f"{items[index].namespace}/{items[index].name}\0")
+            # The objects of all shards are counted, also those that this page skipped.
+            return Page(revision, chosen, token, len(items) - limit if selected.every_shard else None)
     return Page(revision, chosen)
 
 
@@ -284,7 +299,10 @@ def _at(context: ServerContext, table: Table, revision: int, namespace: str | No
 
 def encode_list(kind: Kind, page: Page) -> bytes:
     """Encode a page from the stored bytes, without type information for built-in kinds."""
-    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": page.metadata})
+    # A real server cannot say it in a list of custom objects, nor in a table or in one of metadata.
+    shard = {"shardInfo": {"selector": page.shard}} if page.shard and kind.custom is None else {}
+    metadata = page.metadata | shard
+    head = msgspec.json.encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     cut = 0 if kind.custom is not None else len(f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",')
     items = [b"{" + views.raw(kind, item)[cut:] if cut else views.raw(kind, item) for item in page.items]
     return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))

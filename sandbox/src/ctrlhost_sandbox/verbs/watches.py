@@ -14,6 +14,7 @@ from ctrlhost_sandbox.http.channel import chunk
 from ctrlhost_sandbox.registry import views
 from ctrlhost_sandbox.registry.operation import Operation, bad_option
 from ctrlhost_sandbox.verbs.reads import Filter, make_filter, parse_revision
+from ctrlhost_sandbox.verbs.shards import read_shard
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,16 +44,17 @@ class Watch:
         self._table = context.store.table(operation.kind.table)
         self._namespace = operation.namespace if operation.kind.namespaced and operation.namespace else None
         self._selected: Filter = make_filter(operation.kind, operation)
-        self._everything = self._selected.everything
         self._accepted, self._encoding = accepted, encoding
         #: Watches of one audience share encoded events.
         self._audience = f"{id(operation.kind)} {self.content_type} {encoding.name if encoding else ''}"
         self._opened = encoding is None or not encoding.opens
-        self._version = query.first("resourceVersion")
-        self._from = parse_revision(self._version, "watch")
         self._bookmarks = query.flag("allowWatchBookmarks")
         self._initial = _initial_events(operation)
+        query.number("limit")
         seconds = query.number("timeoutSeconds")
+        self._selected.shard = read_shard(context, query)
+        self._everything = self._selected.everything
+        self._from = parse_revision(query.first("resourceVersion"), "watch")
         self._seconds = float(seconds) if seconds else random.uniform(1800, 3600)
         self._channel: Channel | None = None
         self._timers: list[asyncio.TimerHandle] = []
