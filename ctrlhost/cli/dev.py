@@ -59,6 +59,7 @@ _QUIET = 0.2
 )
 @refused("--sandbox", "`ctrlhost dev` runs on a sandbox anyway; leave --sandbox out", is_flag=True)
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
+@click.option("--webhook-url", metavar="https://HOST:PORT", help="Register webhooks by this URL on that cluster.")
 @CONFIG
 @SET
 @sandbox_options
@@ -87,6 +88,10 @@ def command(
     kubeconfig, context = chosen["kubeconfig"], chosen["context"]
     if context is not None and kubeconfig is None:
         raise click.UsageError("--context has no effect without --kubeconfig")
+    if chosen["webhook_url"] is not None and kubeconfig is None:
+        raise click.UsageError(
+            "--webhook-url has no effect without --kubeconfig: the sandbox calls this machine anyway"
+        )
     if install_crds and kubeconfig is None:
         raise click.UsageError("--install-crds has no effect without --kubeconfig: the sandbox gets the CRDs anyway")
     configuration = gather(config, assignments, plugins=names(plugins), context=context)
@@ -113,8 +118,10 @@ def command(
     logs.configure()
     try:
         with ExitStack() as stack:
+            url, listen = chosen["webhook_url"], "" if chosen["webhook_url"] is None else None
             if kubeconfig is None:
                 sandbox = make_sandbox(chosen)
+                url, listen = "https://127.0.0.1:0", "127.0.0.1:0"
 
                 from ctrlhost_sandbox.cli.serving import announced
 
@@ -126,10 +133,12 @@ def command(
                 f"--kubeconfig={kubeconfig}",
                 # The assignments of the command line come later, so they win.
                 f"--set=host.drain_timeout={DRAIN_SECONDS:g}s",
+                # Another cluster could not reach them.
+                *([] if listen is None else [f"--set=host.webhook_listen={listen}"]),
                 "--set=host.check_mutators=true",
                 *(f"--set=host.log_levels.{name}=debug" for name in selected),
                 *_passed_on(plugins=plugins, namespace=namespaces, set=assignments),
-                *_passed_on(context=context, listen=chosen["listen"], config=config),
+                *_passed_on(context=context, listen=chosen["listen"], config=config, webhook_url=url),
                 # Whatever the settings say, which may be those of a deployment.
                 "--set=host.sandbox=false",
                 *(["--install-crds=force"] if install_crds else []),
@@ -143,8 +152,9 @@ def command(
 
 def _passed_on(**options: Any) -> list[str]:
     """Return options of this command as those of the same name of `ctrlhost run`."""
-    option_values = {name: value if isinstance(value, tuple) else (value,) for name, value in options.items()}
-    return [f"--{name}={value}" for name, values in option_values.items() for value in values if value is not None]
+    listed = {name: value if isinstance(value, tuple) else (value,) for name, value in options.items()}
+    flags = {f"--{name.replace('_', '-')}": values for name, values in listed.items()}
+    return [f"{flag}={value}" for flag, values in flags.items() for value in values if value is not None]
 
 
 def _replace_until(stop: threading.Event, arguments: list[str], sources: Sources, objects: StartObjects) -> int:

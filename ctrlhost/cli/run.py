@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
 @refused("--manifest", "`ctrlhost run` applies no files; `ctrlhost dev` has --manifest", multiple=True)
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
+@click.option(
+    "--webhook-url", metavar="https://HOST:PORT", help="Register webhooks by this URL, which leads to this machine."
+)
 @CONFIG
 @SET
 @sandbox_options
