@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ctrlhost.cache import Object
 from ctrlhost.errors import ApiError, Denied

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.docs.test_how_to import GUIDES
+from tests.docs.test_webhook_pages import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^(?P<before>[^\n]*)\n[ ]*```(?P<language>\w*)\n(?P<code>.*?)^[ ]*```$", re.MULTILINE | re.DOTALL)
 #: Commands, and what they print; the first two are run by the tests of these pages.
 COMMANDS = {"sh", "console", ""}
-RUN = {"docs/tutorial.md", *(f"docs/how-to/{name}.md" for name in GUIDES)}
+RUN = {"docs/tutorial.md", *(f"docs/how-to/{name}.md" for name in (*GUIDES, *PAGES))}
 CUT = re.compile(r"<!-- (code|new): \S+ -->$")
 PART = re.compile(r"(<!--|#) a part of \S+")
 ALL = [

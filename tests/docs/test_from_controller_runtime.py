@@ -33,6 +33,9 @@ THEIRS = {
     " InNamespace MatchingLabels MatchingFields FieldOwner ForceOwnership DryRunAll CreateOrUpdate CreateOrPatch"
     " SetControllerReference AddFinalizer RemoveFinalizer",
     "Manager": "NewManager Start Add Elected AddHealthzCheck AddReadyzCheck AddMetricsServerExtraHandler",
+    "Webhooks": "NewWebhookManagedBy WithValidator WithDefaulter Complete CustomDefaulter Default CustomValidator"
+    " ValidateCreate ValidateUpdate ValidateDelete Warnings RequestFromContext Hub Convertible ConvertTo ConvertFrom"
+    " Options Port CertDir WebhookInstallOptions",
     "envtest": "Environment Start Stop Config KubeConfig AddUser CRDDirectoryPaths InstallCRDs UseExistingCluster",
 }
 

@@ -28,7 +28,8 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     require_kube_apiserver()
     wheels = wheelhouse(tmp_path / "wheels", (*FOLDERS, *ROOTS))
     programs = install_programs(tmp_path / "programs")
-    (programs / "ctrlhost").unlink()
+    for name in ("ctrlhost", "ctrlhost-sandbox"):
+        (programs / name).unlink()
     environment = environment_with(wheels, programs)
     # As the reader's shell has it, whatever started these tests.
     environment.pop("VIRTUAL_ENV", None)

@@ -28,7 +28,9 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 #: Commands that run until Ctrl-C, and what they print once they can be used.
-_FOREGROUND = re.compile(r"^(ctrlhost (?:run|dev)|ctrlhost-sandbox$|kubectl (.* )?port-forward)\b(?P<rest>.*)$")
+_FOREGROUND = re.compile(
+    r"^(ctrlhost (?:run|dev)|ctrlhost-sandbox(?= --kubeconfig|$)|kubectl (.* )?port-forward)\b(?P<rest>.*)$"
+)
 _UP = re.compile(r"listening on|Forwarding from|^kubeconfig: ", re.MULTILINE)
 LIMIT = 90.0
 

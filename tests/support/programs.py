@@ -11,9 +11,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def install_programs(folder: Path) -> Path:
-    """Write `ctrlhost` of this tree and the `kubectl` of the real control plane into a folder, and return it."""
+    """Write the programs of this tree and the `kubectl` of the real control plane into a folder, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    _install(folder / "ctrlhost", f'PYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m ctrlhost')
+    for name in ("ctrlhost", "ctrlhost_sandbox"):
+        program = f'PYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m {name}'
+        _install(folder / name.replace("_", "-"), program)
     _install(folder / "kubectl", f'exec "{BINARY}" kubectl')
     return folder
 
