@@ -15,7 +15,7 @@ from ctrlhost.duration import Duration
 from ctrlhost.host.host import Host
 from ctrlhost.models.kinds import kind_of
 from ctrlhost.sandbox import is_sandbox
-from ctrlhost.testing.admission import denials
+from ctrlhost.testing.admission import denials, wait_until_called
 from ctrlhost.testing.applying import apply_objects
 from ctrlhost.testing.faults import Faults, FaultyTransport
 from ctrlhost.testing.idle import PendingWork, SandboxVersions, WrittenVersions
@@ -153,6 +153,8 @@ class HostUnderTest:
                 self._work.wake()
         if (webhooks := self.host.state.webhooks) is not None:
             self.wait_for(webhooks.registration.registered, timeout)
+            if not is_sandbox(self.server):
+                wait_until_called(self.client, max(1.0, deadline - time.monotonic()))
         for plugin in self.host.plugins if check else ():
             if plugin.state in ("failing", "failed"):
                 raise NotSettled(f"plugin {plugin.name} is {plugin.state}: {plugin.reason}") from plugin.error
