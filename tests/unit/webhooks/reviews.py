@@ -18,7 +18,7 @@ from ctrlhost.webhooks.webhook import Webhook
 def host_of(plugin: ctrlhost.Plugin[Any, Any], *, settings: Any = None, state: Any = None) -> Any:
     """Return the context of a plugin, with its webhooks."""
     scope = SimpleNamespace(state=state, log=logging.getLogger("ctrlhost.plugin.demo"), listers={})
-    host = SimpleNamespace(name="demo", settings=settings, scope=scope, webhooks=[], conversions=[])
+    host = SimpleNamespace(name="demo", settings=settings, scope=scope, informer=None, webhooks=[], conversions=[])
     plugin.ctrlhost_loaded("demo")
     add_webhooks(plugin.declaration, host, plugin.ctrlhost_crds())  # type: ignore[arg-type]
     return host
