@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import threading
-from contextlib import ExitStack, suppress
-from http.client import HTTPException
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ import pytest
 
 from tests.host.conftest import Distributions
 from tests.support.host_process import HostProcess
+from tests.support.https_client import trusting
 from tests.support.plugin_modules import config_map
+from tests.support.webhook_host import review
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +24,13 @@ if TYPE_CHECKING:
     from tests.support.control_plane import ControlPlane
 
 FOLDER = Path(__file__).parent
-#: What an evil plugin does in its own code, to the process, and with the values that it returns.
-SOURCES = [(FOLDER / f"evil_{part}.py").read_text(encoding="utf-8") for part in ("plugin", "process", "values")]
+#: What an evil plugin does in its own code, to the process, with the values that it returns, and in its webhook.
+PARTS = ("plugin", "process", "values", "webhooks")
+SOURCES = [(FOLDER / f"evil_{part}.py").read_text(encoding="utf-8") for part in PARTS]
+#: The dictionaries of the sources whose keys are misbehaviours.
+TABLES = ("SETUPS", "CRDS", "VALIDATORS", "MUTATORS")
+#: Reviews that the webhook of an evil plugin gets at once: as many as it has threads, and some that wait.
+REVIEWS = 12
 #: ConfigMaps that change meanwhile, and how often each one does.
 MAPS, CHANGES = 5, 10
 PROBES = ("/livez", "/readyz?verbose", "/healthz?verbose", "/metrics", "/debug/queues")
@@ -42,6 +50,8 @@ OPTIONS = (
     # What computes without end does so in a thread of each attempt.
     "--set=supervision.evil.restart_limit=2",
     "--set=host.drain_timeout=1s",
+    "--set=host.webhook_listen=127.0.0.1:0",
+    "--set=host.webhook_url=https://127.0.0.1:0",
 )
 
 
@@ -58,7 +68,7 @@ def names_in(source: str) -> set[str]:
             named.update(keys_of(node.func.value) if isinstance(node.func, ast.Attribute) else ())
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            named.update(keys_of(node.value) if node.targets[0].id in ("SETUPS", "CRDS") else ())
+            named.update(keys_of(node.value) if node.targets[0].id in TABLES else ())
         # Those of the plugin file set something up for a name.
         if isinstance(node, ast.FunctionDef) and "globals()[EVIL](plugin)" in source:
             named.update([node.name] if [argument.arg for argument in node.args.args] == ["plugin"] else ())
@@ -69,6 +79,8 @@ def keys_of(node: ast.expr) -> list[str]:
     return [str(key.value) for key in node.keys if isinstance(key, ast.Constant)] if isinstance(node, ast.Dict) else []
 
 
+#: How the misbehaviours of webhooks begin.
+WEBHOOK = "webhook_"
 #: The misbehaviour that comes while the host stops.
 AT_THE_END = "stopping_hangs"
 #: The source of the plugin by misbehaviour.
@@ -81,14 +93,16 @@ def start(tmp_path: Path, control_plane: ControlPlane, namespace: str) -> Iterat
     folder = tmp_path / "site"
     folder.mkdir()
     distributions = Distributions(folder)
-    distributions.add("good", (FOLDER / "good_plugin.py").read_text(encoding="utf-8"))
+    for calm in ("good", "calm"):
+        distributions.add(calm, (FOLDER / f"{calm}_plugin.py").read_text(encoding="utf-8"))
     with ExitStack() as running:
 
         def start_host(name: str) -> HostProcess:
             distributions.add("evil", MISBEHAVIOURS[name])
             environment = distributions.environment(EVIL=name)
             options = [*OPTIONS, f"--kubeconfig={control_plane.kubeconfig}", f"--namespace={namespace}"]
-            return running.enter_context(HostProcess("--plugins=evil,good", *options, environment=environment))
+            plugins = "--plugins=evil,good,calm" if name.startswith(WEBHOOK) else "--plugins=evil,good"
+            return running.enter_context(HostProcess(plugins, *options, environment=environment))
 
         yield start_host
 
@@ -103,6 +117,8 @@ def test_nobody_feels_what_an_evil_plugin_does(
     changing.start()
     # The page of the evil plugin hangs or fails, in time.
     threading.Thread(target=visit, args=(host,), daemon=True).start()
+    if name.startswith(WEBHOOK):
+        ask_webhooks(host, "mutate" if "mutates" in name else "validate")
     for path in PROBES * 3:
         status, body = host.get(path)
         assert status == 200 or (status == 503 and path in REPORTS), (path, status, body[:2000])
@@ -132,6 +148,27 @@ def visit(host: HostProcess) -> None:
     # The host may end before the answer does.
     with suppress(OSError, HTTPException):
         host.get("/evil/")
+
+
+def ask_webhooks(host: HostProcess, sort: str) -> None:
+    """Ask the webhook of the evil plugin again and again, and require an answer of the calm one meanwhile."""
+    host.line("plugin evil running")
+    address = str(host.line("serving webhooks on https://")["msg"]).rpartition("//")[2]
+
+    def ask(path: str) -> tuple[int, bytes]:
+        connection = HTTPSConnection(address, timeout=30, context=trusting())
+        with closing(connection):
+            connection.request("POST", path, review(config_map("asked", "default")))
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    with ThreadPoolExecutor(REVIEWS) as threads:
+        asked = [threads.submit(ask, f"/{sort}/evil/evil") for _ in range(REVIEWS)]
+        for _ in range(3):
+            status, body = ask("/validate/calm/calm")
+            assert status == 200
+            assert b"calmly" in body
+        assert {future.result()[0] for future in asked} <= {200, 429, 500, 503, 504}
 
 
 def change(control_plane: ControlPlane, namespace: str) -> None:
