@@ -6,6 +6,8 @@
 //	         [CA [json]]         over TLS in protobuf, or in JSON
 //	peers controller KUBECONFIG  a controller-runtime manager that reconciles each pod once
 //	peers reconciles             no-op reconciles through a controller-runtime controller of four workers
+//	peers webhook FLAGS          serve a validator of ConfigMaps with controller-runtime's webhook server
+//	peers admissions FLAGS       send reviews to a webhook, at a pace or as fast as they are answered
 //	peers stub [FLAGS]           serve many pods over TLS or plain HTTP, in JSON and protobuf; prints its URL
 //
 // Each prints one JSON object of figures: seconds per operation, or the unit in the name.
@@ -31,6 +33,10 @@ func main() {
 		figures, err = queueFigures(os.Args[2:]...)
 	case os.Args[1] == "stub":
 		err = serveStub(os.Args[2:])
+	case os.Args[1] == "webhook":
+		err = serveWebhook(os.Args[2:])
+	case os.Args[1] == "admissions":
+		figures, err = admissionFigures(os.Args[2:])
 	case os.Args[1] == "reconciles" && len(os.Args) == 2:
 		figures, err = reconcileFigures()
 	case os.Args[1] == "fifo" && len(os.Args) == 2:
@@ -50,7 +56,7 @@ func main() {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: peers queue [FIGURE] | fifo | informer URL EVENTS [CA [json]] | controller KUBECONFIG | reconciles | stub")
+	fmt.Fprintln(os.Stderr, "usage: peers queue [FIGURE] | fifo | informer URL EVENTS [CA [json]] | controller KUBECONFIG | reconciles | webhook | admissions | stub")
 	os.Exit(2)
 }
 
