@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime  # noqa: TC003 - msgspec evaluates the annotations
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, dataclass_transform
 
 import msgspec
@@ -183,7 +184,7 @@ def to_dict(model: msgspec.Struct) -> dict[str, Any]:
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
     config = value.__struct_config__
     content: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}
-    for field in msgspec.structs.fields(value):
+    for field in _fields(type(value)):
         field_value = getattr(value, field.name)
         if field_value is msgspec.UNSET or (field.default is None and field_value is None):
             continue
@@ -191,6 +192,12 @@ def _struct(value: msgspec.Struct) -> dict[str, Any]:
             continue
         content[field.encode_name] = _plain(field_value)
     return content
+
+
+@lru_cache(maxsize=1024)
+def _fields(struct: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a struct, whose annotations msgspec evaluates anew at each call."""
+    return msgspec.structs.fields(struct)
 
 
 def _plain(value: Any) -> Any:
