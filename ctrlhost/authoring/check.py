@@ -150,6 +150,10 @@ class OfflineCheck:
         if context is None:
             return
         permissions = self._try(name, "right", lambda: plugin.permissions(context.settings))
+        if conversions := context.context.conversions:
+            from ctrlhost.authoring.lossy_conversions import check_conversions
+
+            self.findings += check_conversions(name, conversions, crds or ())
         sources = kind_sources(context.context)
         self._check_statuses(name, sources)
         if self._judges_kinds:
@@ -214,7 +218,7 @@ def kind_sources(context: PluginContext) -> list[KindSource]:
 
 def _check_addresses(settings: HostSettings) -> None:
     """Check the form of the addresses; whether they are free shows only in a running host."""
-    for name in ("listen", "listen_probes", "listen_metrics"):
+    for name in ("listen", "listen_probes", "listen_metrics", "webhook_listen"):
         address = getattr(settings, name)
         if address and not address.startswith(UNIX):
             parse_address(address, f"host.{name}")

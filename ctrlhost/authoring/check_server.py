@@ -36,6 +36,10 @@ def check_on_server(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
     own = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in plugin.crds}
     yield from _sources(plugin, client, own)
     yield from _rights(plugin, client)
+    if plugin.context.webhooks or plugin.context.conversions:
+        from ctrlhost.authoring.check_webhooks import check_registration
+
+        yield from check_registration(plugin, client)
 
 
 def _crds(plugin: CheckedPlugin, client: Client) -> Iterator[Finding]:
@@ -61,6 +65,10 @@ def _differences(own: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[st
     """Return the paths of what the server has otherwise, but for its defaults."""
     spec = own["spec"]
     names, conversion = spec["names"], spec.get("conversion") or {"strategy": "None"}
+    if "webhook" in conversion:
+        # Where that is differs between installations.
+        webhook = {name: value for name, value in conversion["webhook"].items() if name != "clientConfig"}
+        conversion = {**conversion, "webhook": webhook}
     defaults = {"singular": names["kind"].lower(), "listKind": f"{names['kind']}List"}
     names = defaults | {name: value for name, value in names.items() if value}
     yield from _unlike({**spec, "names": names, "conversion": conversion}, live["spec"], "spec")

@@ -18,7 +18,7 @@ class Finding:
     level: Level
     #: The name of the plugin, or `host`.
     plugin: str
-    #: What was checked: settings, load, declaration, crd, server, kind, right, api.
+    #: What was checked: settings, load, declaration, crd, conversion, server, kind, right, api, webhook.
     check: str
     text: str
     hint: str | None = None
