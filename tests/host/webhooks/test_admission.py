@@ -16,7 +16,7 @@ import pytest
 import ctrlhost
 from tests.support.control_plane import BINARY
 from tests.support.declared import declared
-from tests.support.http_client import Answer
+from tests.support.http_client import Answer, Api
 from tests.support.waiting import eventually
 from tests.support.webhook_host import WebhookHost, config_map, patch_of
 
@@ -357,3 +357,37 @@ def test_a_dry_run_is_seen_and_writes_nothing(host: WebhookHost, seen: list[Any]
     assert host.api.get(host.path("configmaps", "dry")).status == 404
     host.api.post(host.path("configmaps"), case("dry")).expect(201)
     assert seen == [("dry", True), ("dry", False)]
+
+
+def test_what_a_host_counts_is_in_its_metrics_on_its_page_and_in_its_status(host: WebhookHost) -> None:
+    path = "/validate/guard/warns"
+    before = row_of(host, path)
+    assert host.listener.review(path, case("warns"))["allowed"] is True
+    after = row_of(host, path)
+    assert after["total"] == before["total"] + 1
+    assert (after["plugin"], after["timeout_seconds"], after["in_flight"], after["overdue"]) == ("guard", 5.0, 0, 0)
+    assert 0 < after["p50"] <= after["p99"]
+    denied = "/validate/guard/first"
+    before = row_of(host, denied)
+    assert host.listener.review(denied, case("two"))["allowed"] is False
+    after = row_of(host, denied)
+    assert (after["denied"], after["errors"]) == (before["denied"] + 1, before["errors"])
+    text = host.get("/metrics")[1]
+    for line in (
+        f'ctrlhost_webhook_denied_total{{plugin="guard",webhook="{denied}"}} {after["denied"]:.1f}',
+        f'controller_runtime_webhook_latency_seconds_count{{webhook="{denied}"}} {after["total"]:.1f}',
+        f'ctrlhost_webhook_timeout_seconds{{plugin="guard",webhook="{denied}"}} 5.0',
+    ):
+        assert line in text
+    browser = Api(f"http://{host.host.address}")
+    for page in ("/", "/status/plugins/guard"):
+        shown = browser.get(page, accept="text/html").body.decode()
+        assert 'id="wh-/validate/guard/first"' in shown
+    assert (
+        'id="wh-/validate/guard/first"' not in browser.get("/status/plugins/marker", accept="text/html").body.decode()
+    )
+
+
+def row_of(host: WebhookHost, path: str) -> dict[str, Any]:
+    (row,) = [row for row in json.loads(host.get("/api/v1/status")[1])["webhooks"] if row["path"] == path]
+    return row

@@ -135,6 +135,7 @@ def read(replicas: Replicas) -> Authority:
 
 
 @behaviour("webhooks/WH10")
+@behaviour("webhooks/WH16")
 def test_a_secret_with_anything_else_stays_and_is_reported(
     replicas: Replicas, caplog: pytest.LogCaptureFixture
 ) -> None:

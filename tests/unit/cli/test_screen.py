@@ -221,3 +221,36 @@ def test_errors_of_plugins_are_text() -> None:
     assert r"ValueError: <script> \x1b[31m{{\nsecond line (a.py:1)" in line
     assert r"a\x1b]0;title\x07" in line
     assert all(text.isprintable() for text in texts)
+
+
+def webhook(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "path": f"/validate/guard/{name}",
+        "plugin": "guard",
+        "per_second": 2.0,
+        "total": 1200,
+        "errors": 3,
+        "denied": 40,
+        "in_flight": 1,
+        "overdue": 0,
+        "p50": 0.002,
+        "p99": 0.5,
+    } | fields
+
+
+def test_webhooks_are_shown_where_there_are_some() -> None:
+    """The specification asks for them in `top`; a host of an older version does not send any."""
+    assert not any("WEBHOOK" in line for line in whole(status(), View()))
+    shown = whole(status(webhooks=[webhook("size"), webhook("zone", overdue=8)]), View())
+    lines = [line for line in shown if "/validate/guard/" in line]
+    assert [line.split()[0] for line in lines] == ["/validate/guard/size", "/validate/guard/zone"]
+    for part in ("1,200", "40", "500ms"):
+        assert part in lines[0]
+    assert lines[0].rstrip().endswith("ok")
+    assert lines[1].rstrip().endswith("8 stuck")
+    drawn = [
+        line
+        for line in screen(status(webhooks=[webhook("zone", overdue=8)]), View(), 100, 40)
+        if "8 stuck" in line.text
+    ]
+    assert [line.style for line in drawn] == ["red"]
