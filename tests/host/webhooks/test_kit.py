@@ -90,3 +90,28 @@ def test_a_mutator_that_is_not_stable_fails_the_request_and_names_the_field(host
         with pytest.raises(ctrlhost.ServerError, match=r"fill is not stable: .* it changes spec\.runs"):
             write(cache("web", runaway=""))
     assert host.find(Cache, "web") is None
+
+
+@behaviour("webhooks/WH4")
+@pytest.mark.parametrize("reinvoke", [True, False])
+def test_a_server_calls_a_mutator_again_once_at_most(
+    ctrlhost_host: StartHost, control_plane: ControlPlane, reinvoke: bool
+) -> None:
+    plugin = ctrlhost.Plugin()
+    calls = []
+
+    @plugin.mutate(Cache, reinvoke=reinvoke)
+    def count(ctx: ctrlhost.Admission[Cache], new: Cache, old: Cache | None) -> Cache:
+        calls.append(new.spec.owner)
+        return msgspec.structs.replace(new, spec=msgspec.structs.replace(new.spec, runs=new.spec.runs + 1))
+
+    @plugin.mutate(Cache)
+    def fill(ctx: ctrlhost.Admission[Cache], new: Cache, old: Cache | None) -> Cache:
+        owner = f"{new.spec.runs} runs"
+        return msgspec.structs.replace(new, spec=msgspec.structs.replace(new.spec, owner=owner))
+
+    host = ctrlhost_host(plugin, server=control_plane.kubeconfig, check_mutators=False)
+    host.apply(cache("web"))
+    runs = 2 if reinvoke else 1
+    assert host.get(Cache, "web").spec.runs == runs
+    assert calls == ["", "1 runs"][:runs]
