@@ -31,6 +31,7 @@ COMMANDS = {
     "finalizers": "List objects by finalizer, and take a finalizer off them.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
+    "webhooks": "Renew the authority of webhooks in a cluster.",
     "settings": "Print the settings of the host or of a plugin, and where their values come from.",
     "sandbox": "Run only the embedded API server.",
     "version": "Print the version.",

@@ -41,7 +41,7 @@ RESERVED_NAMES = frozenset(
     """
     admin api assets check client controllers crds deadlines debug dev enqueue explain-key finalizers healthz host
     informers livez log-level manifests metrics models new pause plugins queue readyz resume run sandbox settings status
-    supervision top version
+    supervision top version webhooks
     """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
 

@@ -55,10 +55,11 @@ class AuthoritySecret:
         return self.authority
 
     def rotate(self) -> Authority:
-        """Renew the authority now; InvalidAuthority if the last one has not replaced the one before it yet."""
+        """Renew the authority now; InvalidAuthority if there is none, or if it is replacing the one before it."""
         now, secret = self._time(), self._find()
         if secret is None:
-            return self.read()
+            hint = "hosts with webhooks create it; name their namespace"
+            raise InvalidAuthority(f"Secret {self._namespace}/{NAME} does not exist", hint=hint)
         authority = self._read(secret)
         if now < authority.settled:
             hours = (authority.settled - now) / 3600

@@ -210,6 +210,36 @@ def advance(clock: ManualClock, seconds: float) -> None:
     clock.advance(PERIOD)
 
 
+@behaviour("webhooks/WH11")
+def test_a_command_renews_the_authority(replicas: Replicas, ctrlhost: Any) -> None:
+    host = replicas.started()
+    replicas.apply(host)
+    first = read(replicas)
+    old = replicas.trusted()
+    command = ("webhooks", "rotate-ca", f"--kubeconfig={replicas.server.kubeconfig}")
+
+    def rotated(namespace: str) -> Any:
+        return ctrlhost(*command, f"--namespace={namespace}")
+
+    missing = rotated(replicas.other)
+    assert missing.returncode == 1
+    assert f"error: Secret {replicas.other}/{NAME} does not exist" in missing.stderr
+    done = rotated(replicas.namespace)
+    assert done.returncode == 0, done.stderr
+    second = read(replicas)
+    assert second.previous == first.newest
+    assert f"another authority is in Secret {replicas.namespace}/{NAME}: it signs from 2" in done.stdout
+    both = eventually(lambda: (bundle := replicas.trusted()) != old and bundle)
+    assert both == second.newest.certificate + first.newest.certificate
+    assert verifies(shown_by(host), old, time.time(), replicas.namespace)
+    # Not while that goes on: certificates that the first one signed would no longer be trusted.
+    again = rotated(replicas.namespace)
+    assert again.returncode == 1
+    assert "the last new authority is still replacing the one before it" in again.stderr
+    assert "hint: try again in 48 h" in again.stderr
+    assert read(replicas) == second
+
+
 GUARD = """
     import ctrlhost
     import msgspec
