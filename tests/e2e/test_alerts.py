@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import yaml
 from ctrlhost_sandbox import Sandbox
 
 from ctrlhost import Client
+from ctrlhost.server.authority import NAME as AUTHORITY
 from ctrlhost.testing.fault_proxy import FaultProxy
 from tests.e2e.prometheus import Prometheus
 from tests.host.conftest import Distributions
@@ -24,6 +27,7 @@ from tests.support.host_process import HostProcess
 from tests.support.plugin_modules import config_map
 from tests.support.tls_files import Authority
 from tests.support.waiting import eventually
+from tests.support.webhook_host import Certificate, Listener, review
 
 GOOD = """
     import ctrlhost
@@ -72,6 +76,20 @@ FLOODS = """
         while not stop.wait(0.05):
             log.info("a line")
 """
+WEBHOOKS = """
+    import threading
+    import ctrlhost
+
+    plugin = ctrlhost.Plugin()
+
+    @plugin.validate("v1/ConfigMap", timeout="2s")
+    def raises(ctx, new, old):
+        raise RuntimeError("always")
+
+    @plugin.validate("v1/ConfigMap", timeout="2s")
+    def dawdles(ctx, new, old):
+        threading.Event().wait(1.2)
+"""
 #: What the faults show within seconds: the alerts wait for minutes so that they do not fire too early.
 QUICK = {
     "CtrlhostCacheStale": {"> 600": "> 5"},
@@ -79,6 +97,8 @@ QUICK = {
     "CtrlhostReconcileErrors": {"[10m]": "[10s]"},
     "CtrlhostReconcileHangs": {"> 600": "> 1"},
     "CtrlhostExecCredentialExpires": {"[10m]": "[30s]"},
+    "CtrlhostWebhookErrors": {"[10m]": "[10s]"},
+    "CtrlhostWebhookSlow": {"[10m]": "[10s]"},
     "CtrlhostLogLinesDropped": {"[10m]": "[10s]"},
 }
 #: The host on which each alert fires; no leader and two leaders belong to no host.
@@ -96,6 +116,9 @@ EXPECTED = {
     "CtrlhostCertificateExpires": "bad",
     "CtrlhostTokenExpires": "bad",
     "CtrlhostExecCredentialExpires": "cut off",
+    "CtrlhostWebhookNoCertificate": "cut off",
+    "CtrlhostWebhookErrors": "bad",
+    "CtrlhostWebhookSlow": "bad",
     "CtrlhostLogLinesDropped": "bad",
 }
 
@@ -107,7 +130,8 @@ class Hosts:
         self._folder, self._running = folder, running
         (folder / "site").mkdir()
         self._distributions = Distributions(folder / "site")
-        for name, source in {"good": GOOD, "errs": ERRS, "hangs": HANGS, "fails": FAILS, "floods": FLOODS}.items():
+        sources = {"good": GOOD, "errs": ERRS, "hangs": HANGS, "fails": FAILS, "floods": FLOODS, "webhooks": WEBHOOKS}
+        for name, source in sources.items():
             self._distributions.add(name, source)
 
     def sandbox(self) -> tuple[Sandbox, Client]:
@@ -141,19 +165,42 @@ class Hosts:
         for name, text in {"cert": certificate, "key": key}.items():
             (self._folder / name).write_text(text)
         (self._folder / "bad.toml").write_text("[supervision.floods]\nlog_lines = 1\n")
+        webhooks = Certificate(self._folder / "webhooks")
         host = self.start(
             self._kubeconfig("bad", sandbox.kubeconfig, user),
-            "errs,hangs,fails,floods",
+            "errs,hangs,fails,floods,webhooks",
+            "--set=host.webhook_listen=127.0.0.1:0",
+            f"--set=host.webhook_cert_dir={webhooks.folder}",
             "--set=host.listen_metrics=127.0.0.1:0",
             *(f"--set=host.tls_{name}_file={self._folder / name}" for name in ("cert", "key")),
             f"--config={self._folder / 'bad.toml'}",
         )
+        self._ask(Listener(str(host.line("serving webhooks on https://")["msg"]).rpartition("//")[2], webhooks))
         message: str = host.line("serving metrics on https://")["msg"]
         return message.rpartition("//")[2]
 
+    def _ask(self, listener: Listener) -> None:
+        """Ask the webhooks again and again, until the end of the test."""
+        stop = threading.Event()
+
+        def ask() -> None:
+            while not stop.wait(0.1):
+                for name in ("raises", "dawdles"):
+                    # The host ends first.
+                    with suppress(OSError, HTTPException):
+                        listener.send(f"/validate/webhooks/{name}", review(config_map("asked")))
+
+        threading.Thread(target=ask, daemon=True).start()
+        self._running.callback(stop.set)
+
     def start_cut_off(self) -> tuple[str, Callable[[], None]]:
-        """Start a host whose Lease another one holds; return what cuts it off and breaks its exec plugin."""
+        """Start a host whose Lease another one holds; return what cuts it off and breaks its exec plugin.
+
+        The authority of its webhooks is unusable.
+        """
         sandbox, client = self.sandbox()
+        secret = {"name": AUTHORITY, "namespace": "default"}
+        client.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret, "stringData": {"tls.crt": "garbage"}})
         spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 3600, "leaseTransitions": 0}
         metadata = {"name": "other", "namespace": "default"}
         client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec})
@@ -166,7 +213,8 @@ class Hosts:
         proxy = self._running.enter_context(FaultProxy(sandbox))
         host = self.start(
             self._kubeconfig("cut-off", proxy.kubeconfig, program.user),
-            "good",
+            "good,webhooks",
+            "--set=host.webhook_listen=127.0.0.1:0",
             "--set=host.leader_elect_resource_name=other",
             *(f"--set=host.leader_elect_{name}={hours}h" for name, hours in TIMES.items()),
         )
