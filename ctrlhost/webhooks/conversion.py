@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import msgspec
 from ctrlhost.webhooks.review import InvalidReview
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
     #: Converts an object; its apiVersion, kind and metadata are those of the argument.
@@ -162,9 +163,9 @@ def _fresh(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(returned: object) -> dict[str, Any]:
-    if not isinstance(returned, dict):
-        raise TypeError(f"returned {type(returned).__name__}; it must return the object as a dict")
-    return _fresh(returned)
+    if not isinstance(returned, Mapping):
+        raise TypeError(f"returned {type(returned).__name__}; it must return the object as a mapping")
+    return _fresh(dict(returned))
 
 
 def _name(obj: Mapping[str, Any]) -> str:
@@ -177,9 +178,9 @@ def _metadata(obj: Mapping[str, Any], returned: Mapping[str, Any]) -> dict[str, 
     """Return the metadata of an object, with the labels and annotations of what a function returned, if it has any."""
     metadata = dict(obj.get("metadata") or {})
     texts = returned.get("metadata")
-    if isinstance(texts, dict):
+    if isinstance(texts, Mapping):
         for member in ("labels", "annotations"):
             metadata.pop(member, None)
             if texts.get(member):
-                metadata[member] = _fresh(texts[member])
+                metadata[member] = _fresh(dict(texts[member]))
     return metadata

@@ -79,6 +79,10 @@ def _changed_items(whole: Sequence[Any], before: Sequence[Any], after: Sequence[
     items, left = schema.get("items", _NO_SCHEMA), dict(enumerate(before))
     result = []
     for place, item in enumerate(after):
+        if not isinstance(item, (dict, list)):
+            # Also of a set, which has no order.
+            result.append(item)
+            continue
         match = next((number for number, old in left.items() if is_same(old, item)), None)
         if match is None and (key := _key(item, keys)) is not None:
             match = next((number for number, old in left.items() if _key(old, keys) == key), None)

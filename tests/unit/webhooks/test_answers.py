@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import ctrlhost
+from ctrlhost.controller.context import bound_values
 from ctrlhost.webhooks import review
 from ctrlhost.webhooks.review import InvalidReview, WebhookFailed
 from tests.unit.webhooks.reviews import answer, host_of, patch, request
@@ -56,6 +57,8 @@ def test_a_validator_gets_typed_objects_and_the_request() -> None:
     @plugin.validate(Cache, "*")
     def check(ctx: ctrlhost.Admission[Cache], new: Cache | None, old: Cache | None) -> None:
         calls.append((ctx.request, new and new.spec.size, old and old.spec.size, ctx.settings, ctx.state))
+        assert bound_values() == {"webhook": "/validate/demo/check", "uid": "42"}
+        assert ctx.log.name == "ctrlhost.plugin.demo"
         ctx.warn("large\n  one")
         ctx.warn("large one")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import pairwise, permutations
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -77,7 +79,7 @@ def test_a_chain_has_at_most_four_versions() -> None:
     ("function", "cause"),
     [
         (lambda obj: 1 // 0, "ZeroDivisionError: integer division or modulo by zero"),
-        (lambda obj: None, "TypeError: returned NoneType; it must return the object as a dict"),
+        (lambda obj: None, "TypeError: returned NoneType; it must return the object as a mapping"),
         (lambda obj: {**obj, "spec": object()}, "TypeError: Encoding objects of type object is unsupported"),
     ],
 )
@@ -108,8 +110,8 @@ def test_metadata_stays_but_labels_and_annotations() -> None:
         metadata |= {"name": "other", "uid": "8", "labels": {"new": "1"}, "annotations": {}}
         return {**obj, "apiVersion": "x/v1", "kind": "Other"}
 
-    def bare(obj: dict[str, Any]) -> dict[str, Any]:
-        return {"spec": obj["spec"]}
+    def bare(obj: dict[str, Any]) -> Mapping[str, Any]:
+        return MappingProxyType({"spec": obj["spec"]})
 
     conversions = converters(("a", "b"), ("b", "a"), versions="ab", ab=renames, ba=bare)
     sent = cache("a", labels={"old": "1"}, annotations={"old": "2"}, finalizers=["x/y"])

@@ -115,6 +115,8 @@ def test_a_change_of_a_shown_part_keeps_the_rest() -> None:
         "a": {"rest": 2, "new": 3},
         "items": [{"name": "y", "rest": 2, "value": 5}],
     }
+    # A set is shown in another order than it is written.
+    assert changed({"a": ["y", "x"]}, {"a": ["x", "y"]}, {"a": ["x"]}) == {"a": ["x"]}
     # Items without a name keep their places.
     assert changed({"a": [{"x": 1, "rest": 2}]}, {"a": [{"x": 1}]}, {"a": [{"x": 3}]}) == {"a": [{"x": 3, "rest": 2}]}
 
