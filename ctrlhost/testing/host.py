@@ -151,14 +151,22 @@ class HostUnderTest:
                 raise NotIdle(f"after {timeout:g} s: {self.host.plugins}")
             if self._work.backing_off():
                 self._work.wake()
-        if (webhooks := self.host.state.webhooks) is not None:
-            self.wait_for(webhooks.registration.registered, timeout)
-            if not is_sandbox(self.server):
-                wait_until_called(self.client, max(1.0, deadline - time.monotonic()))
+        self._register_webhooks(max(1.0, deadline - time.monotonic()))
         for plugin in self.host.plugins if check else ():
             if plugin.state in ("failing", "failed"):
                 raise NotSettled(f"plugin {plugin.name} is {plugin.state}: {plugin.reason}") from plugin.error
         return self
+
+    def _register_webhooks(self, timeout: float) -> None:
+        """Wait until the API server knows the webhooks; as their operator, if the host may not register them."""
+        webhooks = self.host.state.webhooks
+        if webhooks is None:
+            return
+        if self.account is not None:
+            self.account.register(self.client, self.wait_for(lambda: webhooks.address, timeout))
+        self.wait_for(webhooks.registration.registered, timeout)
+        if not is_sandbox(self.server):
+            wait_until_called(self.client, timeout)
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Stop the host and return whether everything ended within `timeout` real seconds."""

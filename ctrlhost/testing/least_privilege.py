@@ -10,7 +10,9 @@ import yaml
 
 from ctrlhost.manifests.loading import collect_crds, collect_objects, load_plugins
 from ctrlhost.manifests.rbac import make_roles, of_sources, plurals
+from ctrlhost.manifests.webhooks import webhook_objects
 from ctrlhost.sandbox import is_sandbox
+from ctrlhost.webhooks.configurations import CRDS, ServiceAddress, UrlAddress, configurations
 from ctrlhost.yaml_text import load_document
 
 if TYPE_CHECKING:
@@ -24,16 +26,29 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.manifests.webhooks import WebhookObjects
     from ctrlhost.permissions import Permission
     from ctrlhost.testing.real_server import RealServer
     from ctrlhost.testing.record import Right
 
 _serial = itertools.count(1)
+_MANAGER = "ctrlhost-testing"
 
 #: The verbs that fill a cache.
 _READ = ("list", "watch")
 #: What the host reads for sources, but not always: kinds that are not served yet, and namespaces that are selected.
 _OF_THE_HOST = frozenset({("apiextensions.k8s.io", "customresourcedefinitions"), ("", "namespaces")})
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached(UrlAddress):
+    """By URL, where the operator of a cluster has a Service."""
+
+    service: ServiceAddress
+
+    def name(self, plugin: str) -> str:
+        """Return the name for which the host has rights."""
+        return self.service.name(plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +61,8 @@ class LimitedAccount:
     """Group, resource and verb of every granted right."""
     asked: frozenset[Right]
     """Those of them that the plugins asked for: without what the host itself needs to run them."""
+    webhooks: WebhookObjects | None = None
+    """What an operator applies for the webhooks of the plugins; None if they have none."""
 
     def through(self, proxy: Path) -> Path:
         """Point the account's kubeconfig to the server of another kubeconfig, and return its path."""
@@ -54,6 +71,18 @@ class LimitedAccount:
             entry["user"] = own["users"][0]["user"]
         self.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
         return self.kubeconfig
+
+    def register(self, client: Client, address: str) -> None:
+        """Register the webhooks of the host that listens there, as an operator would that of its Service."""
+        if self.webhooks is None:
+            return
+        reached = _Reached(f"https://{address}", None, self.webhooks.address)
+        for plugin, entries in self.webhooks.entries.items():
+            for configuration in configurations(plugin, entries, reached):
+                client.apply(configuration, field_manager=_MANAGER)
+        for path, name in self.webhooks.converted.items():
+            config = {"clientConfig": reached.client_config(path) | {"service": None}}
+            client.patch(*CRDS, name, None, {"spec": {"conversion": {"webhook": config}}})
 
     def unused(self, used: Collection[Right]) -> list[Right]:
         """Return the rights that the plugins asked for and that are not among the `used` ones.
@@ -83,7 +112,10 @@ def account_of_plugins(
     loaded = load_plugins(plugins, configuration)
     # An account per host, since hosts on one sandbox may differ in plugins or settings.
     account, namespace = f"ctrlhost-{next(_serial)}", client.namespace
-    roles = make_roles(loaded, settings, account, namespace)
+    webhooks = webhook_objects(
+        loaded, plurals(collect_crds(loaded)), ServiceAddress(namespace, settings.webhook_service)
+    )
+    roles = make_roles(loaded, settings, account, namespace, webhooks)
     objects = [
         *collect_crds(loaded),
         *collect_objects(loaded),
@@ -91,7 +123,7 @@ def account_of_plugins(
         *roles,
     ]
     for role in objects:
-        client.apply(role, field_manager="ctrlhost-testing")
+        client.apply(role, field_manager=_MANAGER)
     rights = frozenset(
         right
         for role in roles
@@ -104,7 +136,7 @@ def account_of_plugins(
         kubeconfig = server.kubeconfig_for(account)
         _wait_until_granted(server, kubeconfig, roles)
     user = f"system:serviceaccount:{namespace}:{account}"
-    return LimitedAccount(kubeconfig, user, rights, frozenset(_rights_of(loaded, settings)))
+    return LimitedAccount(kubeconfig, user, rights, frozenset(_rights_of(loaded, settings)), webhooks)
 
 
 def _rights_of(plugins: Sequence[SetUpPlugin], settings: HostSettings) -> Iterator[Right]:

@@ -115,3 +115,17 @@ def test_a_server_calls_a_mutator_again_once_at_most(
     runs = 2 if reinvoke else 1
     assert host.get(Cache, "web").spec.runs == runs
     assert calls == ["", "1 runs"][:runs]
+
+
+@behaviour("webhooks/WH22")
+def test_a_host_with_the_rights_of_its_manifests_has_webhooks(
+    ctrlhost_host: StartHost, control_plane: ControlPlane
+) -> None:
+    # Else on a sandbox with RBAC.
+    server: dict[str, Any] = {} if control_plane.kind == "sandbox" else {"server": control_plane.kubeconfig}
+    host = ctrlhost_host(plugin_of(), least_privilege=True, **server)
+    with pytest.raises(ctrlhost.Denied) as raised:
+        host.apply(cache("web", 10))
+    assert raised.value.field == "spec.size"
+    assert host.apply(cache("web"))[0].to_dict()["spec"]["owner"] == "ann"
+    assert host.unused_rights() == []
