@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.manifests.loading import SetUpPlugin
+    from ctrlhost.models.kinds import Kind
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.supervisor.loader import Plugin
@@ -157,7 +158,8 @@ class OfflineCheck:
         sources = kind_sources(context.context)
         self._check_statuses(name, sources)
         if self._judges_kinds:
-            self._check_kinds(name, sources, crds or (), permissions or ())
+            kinds = [source.reference for source in sources] + [webhook.kind for webhook in context.context.webhooks]
+            self._check_kinds(name, kinds, crds or (), permissions or ())
         if usable and crds is not None and permissions is not None:
             self.plugins.append(CheckedPlugin(name, context.context, crds, permissions))
 
@@ -170,7 +172,10 @@ class OfflineCheck:
                 return None
         context = self._try(plugin.name, "declaration", lambda: loading.set_up(plugin, settings))
         if context is not None:
-            self._add("ok", plugin.name, "declaration", f"controllers: {len(context.context.controllers)}")
+            text = f"controllers: {len(context.context.controllers)}"
+            if webhooks := context.context.webhooks:
+                text += f", webhooks: {len(webhooks)}"
+            self._add("ok", plugin.name, "declaration", text)
         return context
 
     def _check_statuses(self, plugin: str, sources: Sequence[KindSource]) -> None:
@@ -182,12 +187,12 @@ class OfflineCheck:
     def _check_kinds(
         self,
         plugin: str,
-        sources: Sequence[KindSource],
+        kinds: Sequence[Kind],
         crds: Sequence[Mapping[str, Any]],
         permissions: Sequence[Permission],
     ) -> None:
-        for source in sources:
-            if (unknown := unknown_kind(source.api_version, source.kind, crds)) is not None:
+        for kind in kinds:
+            if (unknown := unknown_kind(*kind[:2], crds)) is not None:
                 self._add("error", plugin, "kind", *unknown)
         for permission in permissions:
             for problem in unknown_resources(permission):

@@ -13,6 +13,8 @@ from ctrlhost.declarative.checks import DeclarationError
 from ctrlhost.supervisor.loader import PluginManager
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.host.conftest import Distributions
 
 behaviour = pytest.mark.behaviour
@@ -169,6 +171,24 @@ def test_all_mistakes_of_a_plugin_are_reported_together_and_other_plugins_load(
     assert sorted(str(mistake) for mistake in failed.error.mistakes) == sorted(
         f"{file}:{number}: {text}" for number, text in expected
     )
+
+
+def test_check_counts_the_webhooks_and_knows_their_kinds(ctrlhost: Any, tmp_path: Path) -> None:
+    file = tmp_path / "demo.py"
+    source = """
+        import ctrlhost
+        plugin = ctrlhost.Plugin()
+        @plugin.validate("v1/Pod")
+        def check_pod(ctx, new, old): ...
+        @plugin.mutate("v1/Deployment")
+        def fill(ctx, new, old): ...
+    """
+    file.write_text(textwrap.dedent(source))
+    checked = ctrlhost("check", "--offline", str(file))
+    assert checked.returncode == 1
+    assert "ok demo declaration: controllers: 0, webhooks: 2\n" in checked.stdout
+    (error,) = [line for line in checked.stdout.splitlines() if line.startswith("error ")]
+    assert error.startswith("error demo kind: no version of Kubernetes has a kind `Deployment` in v1")
 
 
 def test_the_webhooks_of_a_plugin_are_registered_in_order(ctrlhost_host: Any) -> None:
