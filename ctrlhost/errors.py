@@ -345,10 +345,11 @@ class NotOwned(CtrlhostError):
 class NotLeading(CtrlhostError):
     """A write was not sent: it needs leadership, and this replica does not lead, or no longer in the work's term.
 
-    `reason` is `term` if the term is over, or never began, and `deadline` if the lease could not be renewed in time.
+    `reason` is `term` if the term is over, or never began, `deadline` if the lease could not be renewed in time, and
+    `shard` if the key now belongs to another replica.
     """
 
-    def __init__(self, message: str = "", *, reason: Literal["term", "deadline"] = "term") -> None:
+    def __init__(self, message: str = "", *, reason: Literal["term", "deadline", "shard"] = "term") -> None:
         """Set the message and the reason."""
         super().__init__(message)
         self.reason = reason

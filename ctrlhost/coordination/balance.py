@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST, LEAST, ENOUGH = 1.15, 0.8, 1.10
 #: Neighbours of one owner are joined below this part of the weight at which a range is cut.
 JOINED = 0.75
-#: Seconds of imbalance after which ranges move, if no member came or went.
+#: Seconds of imbalance after which ranges move; at once, if members came or went no longer ago.
 PATIENCE = 60.0
 #: Seconds after a join in which nothing is claimed, so that members that start together are counted together.
 GATHERING = 2.0
@@ -194,24 +194,28 @@ def grain(total: float, members: int) -> float:
 
 
 def reshaped(
-    line: Line, owners: Collection[Incarnation], limit: float, contents: Callable[[int, int], Contents]
+    line: Line, owners: Collection[Incarnation], limit: float, contents: Callable[[int, int], Contents | None]
 ) -> Line:
     """Return the line after these owners weighed, cut and joined their own ranges; claimed ranges are only weighed.
 
-    `contents(start, end)` are the hashes that the owner caches in a range. One hash is never cut.
+    `contents(start, end)` are the hashes that the owner caches in a range, None for one that is to stay as it is. One
+    hash is never cut.
     """
     shaped: list[ShardRange] = []
+    joinable = False
     for entry, end in zip(line, [*(later.start for later in line[1:]), END], strict=True):
-        if entry.owner not in owners:
+        hashes = contents(entry.start, end) if entry.owner in owners else None
+        if hashes is None:
             shaped.append(entry)
+            joinable = False
             continue
-        hashes = contents(entry.start, end)
         weighed = entry._replace(weight=sum(weight for _, weight in hashes))
         for piece in [weighed] if entry.claimant else _cut(weighed, hashes, limit):
-            if shaped and (joined := _joined(shaped[-1], piece, limit)):
+            if joinable and (joined := _joined(shaped[-1], piece, limit)):
                 shaped[-1] = joined
             else:
                 shaped.append(piece)
+            joinable = True
     return tuple(shaped)
 
 
@@ -255,9 +259,9 @@ class Pace:
         """Start before the first look at the members."""
         self._clock = clock
         self._members: frozenset[Incarnation] = frozenset()
-        self._gathering_until = 0.0
+        self._changed_at = self._gathering_until = float("-inf")
         self._uneven_since: float | None = None
-        self._changed = self._moving = False
+        self._moving = False
 
     def moves(self, members: Collection[Incarnation], spread: Spread) -> bool:
         """Return whether ranges may move now, with these members, without those that leave."""
@@ -265,7 +269,7 @@ class Pace:
         if current != self._members:
             left = self._members - current
             self._gathering_until = now if left else now + GATHERING
-            self._members, self._changed = current, True
+            self._members, self._changed_at = current, now
         if now < self._gathering_until:
             return False
         if not spread.uneven:
@@ -275,6 +279,6 @@ class Pace:
         if spread.even:
             self._moving = False
         elif self._uneven_since is not None:
-            self._moving |= self._changed or now - self._uneven_since >= PATIENCE
-        self._changed = False
+            recent = now < self._changed_at + PATIENCE
+            self._moving |= recent or now >= self._uneven_since + PATIENCE
         return self._moving

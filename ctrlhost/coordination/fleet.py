@@ -17,7 +17,7 @@ from ctrlhost.coordination.shard_map import Incarnation
 from ctrlhost.errors import CtrlhostError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -27,7 +27,7 @@ log = logging.getLogger("ctrlhost.shards")
 
 #: The label with the name of the fleet, on the Leases of its members and on that of its map.
 FLEET = "ctrlhost.dev/fleet"
-#: The label of a member that leaves, and its value.
+#: On the Lease of a member, the label of one that leaves; on that of the map, the annotation with its text.
 SHARDS, LEAVING = "ctrlhost.dev/shards", "leaving"
 #: The annotation with the id of the map that a member has accepted.
 MAP_ID = "ctrlhost.dev/map"
@@ -74,14 +74,18 @@ class Seen:
 
 
 class Fleet:
-    """What a replica knows of the members' Leases. Callable from any thread; only `fence` and `clean` send requests.
+    """What a replica knows of the members' Leases. Callable from any thread; `relist`, `fence`, `clean` send requests.
 
-    `seen` and `removed` are for a watch that selects `FLEET=NAME`, `listed` is for a consistent list of the same.
+    `seen` and `removed` are for a watch of the Leases with the label `FLEET=NAME`.
     """
 
-    def __init__(self, client: Client, clock: Clock, config: LeaderElectionConfig, own: str) -> None:
+    def __init__(
+        self, client: Client, namespace: str, name: str, clock: Clock, config: LeaderElectionConfig, own: str
+    ) -> None:
         """Know nobody. `config` has the times of this replica; `own` is its Lease, which it never fences."""
         self._client = client
+        self._namespace = namespace
+        self._name = name
         self._own = own
         self._clock = clock
         self._config = config
@@ -94,37 +98,61 @@ class Fleet:
         self._unknown: set[str] = set()
 
     def seen(self, lease: Mapping[str, Any]) -> None:
-        """Take note of a Lease. Silence begins anew with each version, and not with a version seen before."""
+        """Take note of a member's Lease. Silence begins anew with each version, but not with one seen before."""
         metadata = lease["metadata"]
         uid = str(metadata.get("uid", ""))
+        if not self._is_member(lease):
+            return
         with self._lock:
             before = self._seen.get(uid)
-            if uid in self._deleted or (before and not _newer(lease, before.lease)):
+            if uid in self._deleted or (before and not newer(lease, before.lease)):
                 return
             self._unknown.discard(uid)
             self._seen[uid] = Seen(lease, LeaderElectionRecord.of(lease), self._clock.now())
 
     def removed(self, lease: Mapping[str, Any]) -> None:
         """Take note of the deletion of a Lease: its last incarnation is over after its duration."""
-        uid = str(lease["metadata"].get("uid", ""))
-        with self._lock:
-            self._deleted.setdefault(uid, (self._seen.pop(uid, None), self._clock.now()))
+        if self._is_member(lease):
+            with self._lock:
+                self._forget(str(lease["metadata"].get("uid", "")))
 
-    def unknown(self) -> frozenset[str]:
-        """Return the uids that `over` was asked about and that were never seen: a consistent list is needed."""
-        with self._lock:
-            return frozenset(self._unknown)
+    def _is_member(self, lease: Mapping[str, Any]) -> bool:
+        """Return whether it is not the Lease of the map, which has the same label."""
+        return str(lease["metadata"]["name"]).startswith(member_name(self._name, ""))
 
-    def listed(self, leases: Iterable[Mapping[str, Any]], unknown: Collection[str]) -> None:
-        """Take note of a consistent list, sent after `unknown` was read: which of those Leases are gone."""
-        leases = list(leases)
+    @property
+    def incomplete(self) -> bool:
+        """Whether `over` was asked about a Lease that was never seen: `relist` shows whether it is gone."""
+        with self._lock:
+            return bool(self._unknown)
+
+    def relist(self) -> None:
+        """Read all Leases from the API server's store. CtrlhostError if that fails.
+
+        Those that were seen, or that `over` was asked about, before that, and that are not there, are gone.
+        """
+        with self._lock:
+            before = self._unknown | self._seen.keys()
+        leases = list(
+            self._client.list(
+                API_VERSION,
+                "Lease",
+                self._namespace,
+                label_selector=f"{FLEET}={self._name}",
+                timeout=self._config.request_timeout,
+            )
+        )
         for lease in leases:
             self.seen(lease)
-        gone = set(unknown) - {str(lease["metadata"].get("uid", "")) for lease in leases}
+        gone = before - {str(lease["metadata"].get("uid", "")) for lease in leases}
         with self._lock:
-            for uid in gone & self._unknown:
-                self._deleted.setdefault(uid, (None, self._clock.now()))
-            self._unknown -= gone
+            for uid in gone:
+                self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        """Keep since when a Lease is known to be gone; the caller has the lock."""
+        self._deleted.setdefault(uid, (self._seen.pop(uid, None), self._clock.now()))
+        self._unknown.discard(uid)
 
     def over(self, incarnation: Incarnation) -> bool:
         """Return whether an incarnation is over, as far as this replica knows."""
@@ -137,16 +165,28 @@ class Fleet:
             last, since = self._deleted[incarnation.uid]
             if last is not None and last.ends(incarnation):
                 return True
-            duration = last.record.lease_duration if last is not None else self._config.lease_duration
-            return self._clock.now() >= since + duration
+            return self._clock.now() >= since + self._duration(last)
+
+    def _duration(self, last: Seen | None) -> float:
+        """Return how long the holder of a Lease that is gone may act; its last state seen may be of an earlier one."""
+        own = self._config.lease_duration
+        return own if last is None else max(own, last.record.lease_duration)
 
     def members(self) -> list[Member]:
         """Return the members whose Leases have a holder, by name."""
         return sorted(seen.member for seen in self._all() if seen.record.holder_identity)
 
     def accepted(self, map_id: str) -> bool:
-        """Return whether each Lease with a holder shows the id of this map; of use right after `listed`."""
-        return all(seen.map_id == map_id for seen in self._all() if seen.record.holder_identity)
+        """Return whether nobody acts by a map with another id; of use right after `relist`.
+
+        Each Lease with a holder shows this id, and those that are gone without showing it are so for their duration.
+        """
+        if not all(seen.map_id == map_id for seen in self._all() if seen.record.holder_identity):
+            return False
+        with self._lock:
+            gone = [(last, since) for last, since in self._deleted.values() if last is None or last.map_id != map_id]
+        now = self._clock.now()
+        return all(now >= since + self._duration(last) for last, since in gone)
 
     def silent(self) -> list[Seen]:
         """Return the Leases of others with a holder that have not changed for their duration."""
@@ -220,8 +260,13 @@ class Fleet:
             self.seen(lease)
 
 
-def _newer(lease: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Return whether a Lease is newer than an earlier look at it; a watch may be behind a read."""
+def member_name(fleet: str, suffix: str) -> str:
+    """Return the name of the Lease of a member."""
+    return f"{fleet}-member-{suffix}"
+
+
+def newer(lease: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether this state of a Lease is later than another one; a watch may be behind a read."""
     version, known = (str(each["metadata"].get("resourceVersion", "")) for each in (lease, before))
     if version.isdecimal() and known.isdecimal():
         return int(version) > int(known)

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ctrlhost.coordination.elector import LeaderElector
-from ctrlhost.coordination.fleet import FLEET, LEAVING, MAP_ID, SHARDS
+from ctrlhost.coordination.fleet import FLEET, LEAVING, MAP_ID, SHARDS, member_name
 from ctrlhost.coordination.lease import LeaseLock
 from ctrlhost.coordination.shard_map import Incarnation
 
@@ -35,7 +35,7 @@ class Membership:
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without a request. `changed` is called on the elector's thread when a term begins or ends."""
-        self.name = f"{fleet}-member-{secrets.token_hex(4)}"
+        self.name = member_name(fleet, secrets.token_hex(4))
         identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
         self._lock = LeaseLock(client, namespace, self.name, identity, {FLEET: fleet})
         self._clock = clock
@@ -60,6 +60,11 @@ class Membership:
         """How long the current term has lasted without a break, in seconds; 0 without one."""
         began = self._began
         return self._clock.now() - began if began is not None and self.tenure.term is not None else 0.0
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this member says that it leaves."""
+        return self._lock.labels.get(SHARDS) == LEAVING
 
     def leave(self, leaves: bool = True) -> None:
         """Say that this member leaves, or with False that it stays, with a renewal that is sent at once."""

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from ctrlhost.coordination.term import Tenure
 
-Reason = Literal["term", "deadline", "restarted"]
+Reason = Literal["term", "deadline", "restarted", "shard"]
 
+#: Each has a series from the start; `shard` only where there are shards.
 REASONS: tuple[Reason, ...] = ("term", "deadline", "restarted")
 
 
@@ -58,6 +59,8 @@ class Refusals:
         for plugin in tuple(self._plugins):
             for reason in REASONS:
                 family.add_metric((plugin, reason), counts[plugin, reason])
+            if counts[plugin, "shard"]:
+                family.add_metric((plugin, "shard"), counts[plugin, "shard"])
         yield family
 
 
@@ -118,13 +121,15 @@ class UntilFence:
 class Permit:
     """Permits the writes of one term, or with `term` None those of any term."""
 
-    __slots__ = ("gate", "in_flight", "term", "writes")
+    __slots__ = ("gate", "in_flight", "shard", "tenure", "term", "writes")
 
-    def __init__(self, writes: Writes, term: int | None = None) -> None:
-        """Bind to the number of a term."""
+    def __init__(self, writes: Writes, term: int | None = None, shard: Tenure | None = None) -> None:
+        """Bind to the number of a term: of the plugin's tenure, or of that of the range of a key."""
         self.writes = writes
         self.term = term
-        self.gate = Gate(writes.fenced, writes.tenure, term)
+        self.shard = shard is not None
+        self.tenure = shard or writes.tenure
+        self.gate = Gate(writes.fenced, self.tenure, term)
         self.in_flight = InFlight(writes.in_flight)
 
     def __call__(self) -> None:
@@ -135,7 +140,7 @@ class Permit:
     @property
     def over(self) -> bool:
         """Whether the term is over, or with `term` None, whether this replica does not lead."""
-        now = self.writes.tenure.term
+        now = self.tenure.term
         return now is None or self.term not in (None, now)
 
     def refused(self, refusal: int) -> NotLeading | PluginRestarted:
@@ -144,6 +149,8 @@ class Permit:
         match refusal:
             case Gate.FENCED:
                 return writes.refuse("restarted", "")
+            case Gate.OTHER_TERM | Gate.NOT_LEADING if self.shard:
+                return writes.refuse("shard", "the range of the key is no longer open here, or was closed meanwhile")
             case Gate.OTHER_TERM:
                 return writes.refuse("term", f"it belongs to term {self.term}, which is over")
             case Gate.NOT_LEADING:

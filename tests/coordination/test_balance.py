@@ -227,7 +227,7 @@ def test_a_member_with_little_counts_too_and_a_pause_starts_the_minute_anew():
     clock = ManualClock()
     pace = Pace(clock)
     pace.moves(SOME, Spread())
-    clock.advance(GATHERING)
+    clock.advance(PATIENCE)
     few, enough = Spread(1.1, 0.7), Spread(1.1, 0.85)
     for spread, seconds in ((enough, 1), (few, 40), (enough, 1), (few, PATIENCE)):
         assert not pace.moves(SOME, spread)

@@ -26,7 +26,7 @@ class Replica:
         self.member = Membership(
             self.client, "default", "shop", clock, CONFIG, changed=lambda: self.terms.append(self.member.tenure.term)
         )
-        self.fleet = Fleet(self.client, clock, CONFIG, self.member.name)
+        self.fleet = Fleet(self.client, "default", "shop", clock, CONFIG, self.member.name)
 
     def attempt(self) -> None:
         self.member.elector.attempt()
@@ -223,17 +223,23 @@ def test_a_lease_that_was_never_seen_is_gone_only_by_a_list_made_after_the_map_n
     fleet, gone = world.b.fleet, Incarnation("shop-member-00000000", "uid-gone", 0)
     world.b.client.watching = False
     newcomer = Replica(world.server, world.clock, "c")
-    earlier = fleet.unknown()
     newcomer.attempt()
-    for incarnation in (gone, newcomer.incarnation):
-        assert not fleet.over(incarnation)
-    fleet.listed([], earlier)
-    world.clock.advance(60)
-    assert not fleet.over(newcomer.incarnation), "a list from before it was named shows nothing"
-    unknown = fleet.unknown()
-    assert unknown == {"uid-gone", newcomer.incarnation.uid}
-    fleet.listed(list(world.server.leases.values()), unknown)
-    assert fleet.unknown() == frozenset()
+    assert not fleet.incomplete
+    assert not fleet.over(gone)
+    assert fleet.incomplete
+    served = world.b.client.list
+
+    def named_meanwhile(*arguments: Any, **options: Any) -> Any:
+        leases = [lease for lease in served(*arguments, **options) if lease["metadata"]["name"] != newcomer.member.name]
+        assert not fleet.over(newcomer.incarnation)
+        return leases
+
+    world.b.client.list = named_meanwhile
+    fleet.relist()
+    assert fleet.incomplete, "a list from before a map named it shows nothing"
+    world.b.client.list = served
+    fleet.relist()
+    assert not fleet.incomplete
     assert not fleet.over(gone)
     world.clock.advance(CONFIG.lease_duration)
     assert fleet.over(gone)

@@ -1,0 +1,312 @@
+"""One member's part in the protocol of shards: it follows the map, and changes what it may change.
+
+The map is changed by compare-and-swap only. An owner changes its own entries; anybody claims an entry, or gives away
+one whose owner is over. `tests/coordination/shard_model.py` has the reasons for each rule.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+from ctrlhost.coordination.balance import Balance, Member, Pace, balance, grain, reshaped
+from ctrlhost.coordination.ownership import Phase, Span, named, spans
+from ctrlhost.coordination.shard_map import NewerMap, new_map
+from ctrlhost.errors import CtrlhostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+
+    from ctrlhost.clock import Clock
+    from ctrlhost.coordination.fleet import Fleet
+    from ctrlhost.coordination.map_store import MapStore
+    from ctrlhost.coordination.membership import Membership
+    from ctrlhost.coordination.ownership import Ownership
+    from ctrlhost.coordination.shard_map import Incarnation, Line, ShardMap, ShardRange
+
+log = logging.getLogger("ctrlhost.shards")
+
+#: Seconds after which the others do what the first member by name should have done.
+SECOND_TURN = (0.5, 1.5)
+#: Seconds between writes that only report weights, and the change of the sum, in parts of the mean, that is worth one.
+REPORT_EVERY, REPORT_FROM = 60.0, 0.1
+#: The longest wait, in seconds, for the own writes of a range to come back before it is given away.
+ECHO = 2.0
+#: Seconds after which a replica is ready although something that it should have is not open.
+READY_AFTER = 60.0
+
+
+class Caches(Protocol):
+    """What the sharded informers of a replica hold."""
+
+    def hold(self, wanted: Collection[Span]) -> None:
+        """Hold these ranges, and no others."""
+        ...
+
+    def holds(self, span: Span) -> bool:
+        """Return whether every sharded source of every controller has listed the range."""
+        ...
+
+    def contents(self, span: Span) -> Sequence[tuple[int, int]]:
+        """Return the hashes of a range in order, each with its number of objects."""
+        ...
+
+    def echoed(self, span: Span) -> bool:
+        """Return whether they show all that this replica wrote in the range."""
+        ...
+
+
+class Turns:
+    """Who acts on what several members see: the first by name at once, the others if it is still there later."""
+
+    def __init__(self, clock: Clock) -> None:
+        """See nothing that is needed."""
+        self._clock = clock
+        self._due: dict[Hashable, float] = {}
+
+    def due(self, needs: Collection[Hashable], *, first: bool) -> set[Hashable]:
+        """Return the needs that this member acts on now. `needs` are all that it sees."""
+        now = self._clock.now()
+        for need in needs:
+            if first:
+                self._due[need] = min(now, self._due.get(need, now))
+            elif need not in self._due:
+                self._due[need] = now + random.uniform(*SECOND_TURN)  # noqa: S311 - spreads members only
+        self._due = {need: at for need, at in self._due.items() if need in needs}
+        return {need for need, at in self._due.items() if at <= now}
+
+
+class Shards:
+    """What one member does, a step at a time. One thread calls `step`, after each event and once a retry period."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        fleet: Fleet,
+        store: MapStore,
+        ownership: Ownership,
+        caches: Caches,
+        clock: Clock,
+        *,
+        shard_by: Mapping[str, str],
+        min_members: int = 1,
+        hashes: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        """Prepare without a request. `hashes` returns those of all namespaces, for a new map."""
+        self.membership, self.fleet, self.store = membership, fleet, store
+        self.ownership, self.caches = ownership, caches
+        self._clock = clock
+        self._shard_by, self._min_members, self._hashes = shard_by, min_members, hashes
+        self._pace = Pace(clock)
+        self._turns = Turns(clock)
+        #: The id of the map that this member has accepted, and whether each held Lease had it in a list since then.
+        self._accepted = ""
+        self._cleared = False
+        self._reported = float("-inf")
+        #: Since when each closed range has had no run.
+        self._drained: dict[Span, float] = {}
+        #: What should be where, as of the last step, and when this member took part for the first time.
+        self.balance: Balance | None = None
+        self._wishes: Mapping[Span, Incarnation | None] = {}
+        self._joined_at: float | None = None
+        #: Why this replica cannot take part; empty if it can.
+        self.problem = ""
+
+    def unready(self) -> str:
+        """Return why this replica is not ready, else an empty text. Callable from any thread."""
+        if self.problem:
+            return self.problem
+        if self._joined_at is None:
+            return "shards: has not joined yet"
+        phases, me = self.ownership.phases(), self.membership.incarnation
+        awaited = [span for span, wish in self._wishes.items() if wish == me and phases.get(span) is not Phase.OPEN]
+        if awaited and self._clock.now() < self._joined_at + READY_AFTER:
+            return f"shards: waits for {len(awaited)} ranges"
+        return ""
+
+    def step(self) -> None:
+        """Follow the map and do what is due. Requests that fail are tried again in the next step."""
+        me, term = self.membership.incarnation, self.membership.tenure.current
+        if me is None or self.membership.tenure.term is None:
+            # Suspended: the tenures of ranges end with the term.
+            return
+        self.ownership.renew(me, term)
+        try:
+            if self._refresh() and self._follow():
+                self._tend(me)
+        except NewerMap as error:
+            if not self.problem:
+                log.error("%s: this replica leaves", error)
+                self.problem = str(error)
+                self.membership.leave()
+            self.ownership.close()
+        except CtrlhostError as error:
+            log.warning("shards: %s", error)
+
+    # ---- the map ---------------------------------------------------------------------------------------------------
+
+    def _refresh(self) -> bool:
+        """Read the map if that is needed; write a new one in place of a lost one, if it is this member's turn."""
+        self.store.refresh()
+        if not self.store.lost:
+            return True
+        if not self._due(["map"]):
+            return False
+        before, count = self.store.shards, max(len(self._members()), self._min_members)
+        epoch = before.epoch + 1 if before is not None else 1
+        shards = new_map(uuid.uuid4().hex, self._shard_by, count, self._hashes(), epoch=epoch)
+        if self.store.write(shards):
+            log.info("wrote a new shard map %s", shards.id)
+            return True
+        return False
+
+    def _follow(self) -> bool:
+        """Accept the map; one with another id only when no run of the last one is left."""
+        shards = self.store.shards
+        if shards is None:
+            return False
+        if shards.id != self._accepted:
+            self.ownership.close()
+            if self.ownership.running():
+                return False
+            self._accepted, self._cleared = shards.id, False
+            self.membership.accept(shards.id)
+        self.ownership.accept(shards, lambda claimant: not self.fleet.over(claimant))
+        return True
+
+    def _clear(self, shards: ShardMap) -> bool:
+        """Return whether ranges without an owner may get one: nobody acts by an earlier map any more."""
+        if not self._cleared:
+            self.fleet.relist()
+            self._cleared = self.fleet.accepted(shards.id)
+        return self._cleared
+
+    # ---- what is due -----------------------------------------------------------------------------------------------
+
+    def _members(self) -> list[Member]:
+        """Return the members that live, this one included."""
+        members = self.fleet.members()
+        me = self.membership.incarnation
+        if me is not None and all(member.incarnation != me for member in members):
+            others = [member for member in members if member.incarnation.lease != me.lease]
+            members = sorted([*others, Member(me, self.membership.leaving)])
+        return members
+
+    def _due(self, needs: Collection[Hashable]) -> set[Hashable]:
+        members = self._members()
+        return self._turns.due(needs, first=bool(members) and members[0].incarnation.lease == self.membership.name)
+
+    def _tend(self, me: Incarnation) -> None:
+        """Fence, delete what nobody needs, and change the map."""
+        shards = self.store.shards
+        assert shards is not None  # noqa: S101 - `_follow` has accepted it
+        if self.fleet.incomplete:
+            self.fleet.relist()
+        self._wishes = self._balanced(me, shards)
+        if self._joined_at is None:
+            self._joined_at = self._clock.now()
+        silent = {("fence", seen.incarnation): seen for seen in self.fleet.silent()}
+        left = {("clean", seen.incarnation): seen for seen in self.fleet.left(named(shards))}
+        free = {("free", span): span for span, place in spans(shards) if self._is_free(shards.lines[span.line][place])}
+        due = self._due([*silent, *left, *free])
+        for need, seen in silent.items():
+            if need in due:
+                self.fleet.fence(seen, self.membership.lasted)
+        for need, seen in left.items():
+            if need in due:
+                self.fleet.clean(seen)
+        self._change(me, shards, {span for need, span in free.items() if need in due})
+
+    def _is_free(self, entry: ShardRange) -> bool:
+        return entry.owner is None or self.fleet.over(entry.owner)
+
+    def _balanced(self, me: Incarnation, shards: ShardMap) -> dict[Span, Incarnation | None]:
+        """Return who should own each range, and let the caches hold what this member has or should have."""
+        members = self._members()
+        staying = [member.incarnation for member in members if not member.leaving]
+        result = balance(shards, members, min_members=self._min_members, moves=False)
+        if self._pace.moves(staying, result.spread):
+            result = balance(shards, members, min_members=self._min_members)
+        self.balance = result
+        wishes: dict[Span, Incarnation | None] = {}
+        wanted = []
+        for span, place in spans(shards):
+            entry, wish = shards.lines[span.line][place], result.owners[span.line][place]
+            wishes[span] = wish
+            if me in (entry.owner, entry.claimant, wish):
+                wanted.append(span)
+        self.caches.hold(wanted)
+        self.ownership.warmed()
+        return wishes
+
+    # ---- changes ---------------------------------------------------------------------------------------------------
+
+    def _change(self, me: Incarnation, shards: ShardMap, free: Collection[Span]) -> None:
+        """Write all changes that this member may make now, in one epoch."""
+        closing = {span for span, phase in self.ownership.phases().items() if phase is Phase.CLOSING}
+        self._drained = {span: at for span, at in self._drained.items() if span in closing}
+        lines: dict[str, list[ShardRange]] = {name: list(line) for name, line in shards.lines.items()}
+        for span, place in spans(shards):
+            entry = shards.lines[span.line][place]
+            lines[span.line][place] = self._changed(me, shards, span, entry, span in free)
+        changed = {name: tuple(line) for name, line in lines.items()}
+        weighed = self._weighed(me, changed)
+        if changed != shards.lines or self._worth_a_write(me, changed, weighed):
+            self._reported = self._clock.now()
+            if self.store.write(shards.next(weighed)) and self.store.shards is not None:
+                self.ownership.accept(self.store.shards, lambda claimant: not self.fleet.over(claimant))
+
+    def _changed(self, me: Incarnation, shards: ShardMap, span: Span, entry: ShardRange, free: bool) -> ShardRange:
+        """Return the entry as this member wants it, within what it may change."""
+        wish = self._wishes[span]
+        claimant = entry.claimant if entry.claimant and not self.fleet.over(entry.claimant) else None
+        if entry.owner == me:
+            if claimant not in (None, me) and self._surrendered(span):
+                return entry._replace(owner=claimant, claimant=None)
+            return entry._replace(claimant=claimant)
+        if free:
+            taker = claimant or wish
+            if taker is None or (entry.owner is None and not self._clear(shards)):
+                return entry
+            return entry._replace(owner=taker, claimant=None)
+        if wish == me and claimant is None and not self._is_free(entry) and self.caches.holds(span):
+            return entry._replace(claimant=me)
+        return entry
+
+    def _surrendered(self, span: Span) -> bool:
+        """Return whether a range can be given away, and end its tenure: it is closed, and no run or write is left."""
+        now = self._clock.now()
+        if self.ownership.phases().get(span) is not Phase.CLOSING or self.ownership.running(span):
+            return False
+        drained = self._drained.setdefault(span, now)
+        if not self.caches.echoed(span) and now < drained + ECHO:
+            return False
+        return self.ownership.surrender(span)
+
+    def _weighed(self, me: Incarnation, lines: Mapping[str, Line]) -> dict[str, Line]:
+        """Return the lines with the own ranges weighed, cut and joined."""
+        total = sum(entry.weight for line in lines.values() for entry in line)
+        members = max(sum(not member.leaving for member in self._members()), self._min_members)
+        limit = grain(total, members)
+        phases = self.ownership.phases()
+
+        def contents(span: Span) -> Sequence[tuple[int, int]] | None:
+            return self.caches.contents(span) if phases.get(span) is Phase.OPEN else None
+
+        return {
+            name: reshaped(line, {me}, limit, lambda start, end, name=name: contents(Span(name, start, end)))  # type: ignore[misc]
+            for name, line in lines.items()
+        }
+
+    def _worth_a_write(self, me: Incarnation, lines: Mapping[str, Line], weighed: Mapping[str, Line]) -> bool:
+        """Return whether the own ranges have other cuts, or for a minute other weights that count."""
+        if any(len(line) != len(weighed[name]) for name, line in lines.items()):
+            return True
+        before, after = (
+            sum(entry.weight for line in each.values() for entry in line if entry.owner == me)
+            for each in (lines, weighed)
+        )
+        mean = sum(entry.weight for line in lines.values() for entry in line) / max(len(self._members()), 1)
+        return abs(after - before) > REPORT_FROM * mean and self._clock.now() >= self._reported + REPORT_EVERY
