@@ -27,7 +27,7 @@ DEVELOP = PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(CURDIR)/$(BIN)/maturin dev
 
 # What a host imports. uv leaves compiling to the first run. In containers that set PYTHONDONTWRITEBYTECODE nothing is
 # written then, and compiling takes half of every start.
-RUNTIME := anyio click cryptography greenlet h11 idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py uvicorn wsproto yaml
+RUNTIME := anyio click cryptography greenlet h11 idna msgspec pluggy prometheus_client starlette structlog typing_extensions.py wsproto yaml
 
 .PHONY: help venv
 help: ## Print the targets

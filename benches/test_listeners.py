@@ -1,21 +1,24 @@
 """Probes beside a thousand connections that send nothing, with 1,024 file descriptors, and without any that is free.
 
-The rows are operations/OP1, OP2 and OP8.
+The rows are operations/OP1, OP2 and OP8, and faster/FA10 and FA12.
 """
 
 from __future__ import annotations
 
 import contextlib
 import resource
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benches.supervised import GOOD, answered, host, p99, processor_time, resident
+from benches.supervised import GOOD, answered, host, latencies, p99, processor_time, resident
 
 if TYPE_CHECKING:
     from benches.ratios import Ratios
@@ -25,10 +28,41 @@ SILENT = 1_000
 PACE = 10
 #: Lines that a host may log of either.
 SAID, SAID_WITHOUT_DESCRIPTORS = 20, 2
+#: A plugin with eight threads that compute in Python.
+SPINNING = """
+import threading
+
+import ctrlhost
+
+
+def spin():
+    while True:
+        sum(range(1000))
+
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    for _ in range(8):
+        threading.Thread(target=spin, daemon=True).start()
+"""
+#: A plugin with 10,000 series, and the scrapes of them in a second.
+MANY = """
+import ctrlhost
+from prometheus_client import Gauge
+
+
+@ctrlhost.hookimpl
+def ctrlhost_setup(plugin):
+    gauge = Gauge("many_series", "Many", ["number"], registry=plugin.metrics)
+    for number in range(10_000):
+        gauge.labels(str(number)).set(number)
+"""
+SCRAPES = 200
 
 
 @pytest.mark.behaviour("operations/OP1")
 @pytest.mark.behaviour("operations/OP2")
+@pytest.mark.behaviour("faster/FA10")
 def test_probes_beside_silent_connections(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
     requests = 600
     with stub_pods(10, 0, 1) as url, host(tmp_path, url, GOOD) as process, contextlib.ExitStack() as clients:
@@ -79,3 +113,48 @@ def test_no_free_descriptor(ratios: Ratios, stub_pods: Callable[..., Any], tmp_p
         assert process.stop() == 0
     ratios.add("listeners", "part of a core without a free descriptor", "", spent / lasted)
     ratios.add("listeners", "first answer once there are descriptors again", "s", taken)
+
+
+@pytest.mark.behaviour("faster/FA12")
+def test_scrapes_of_many_series(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
+    events, pace = 2_000, 200
+    latency: dict[str, float] = {}
+    for which in ("alone", "beside"):
+        ended = threading.Event()
+        taken: list[float] = []
+        with (
+            stub_pods(10, events, pace) as url,
+            host(tmp_path / which, url, {**GOOD, "many": MANY}) as process,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            process.line("plugin good running")
+
+            def scrape(address: str, taken: list[float], ended: threading.Event) -> None:
+                while not ended.wait(1 / SCRAPES):
+                    taken.append(answered(address, "/metrics"))
+
+            if which == "beside":
+                pool.submit(scrape, process.address, taken, ended)
+            latency[which] = p99(latencies(process, events, pace))
+            ended.set()
+        if which == "beside":
+            ratios.add("listeners", "/metrics with 10,000 series, p99", "s", p99(taken))
+    name = "event to reconcile, p99, beside scrapes of 10,000 series"
+    ratios.add("listeners", name, "s", latency["beside"], alone=latency["alone"])
+
+
+@pytest.mark.behaviour("faster/FA10")
+def test_probes_beside_computing_threads(ratios: Ratios, stub_pods: Callable[..., Any], tmp_path: Path) -> None:
+    requests = 600
+    with stub_pods(10, 0, 1) as url, host(tmp_path, url, {"spinning": SPINNING}) as process:
+        process.line("plugin spinning running")
+        taken: dict[str, list[float]] = {"/livez": [], "/readyz": []}
+        for _ in range(requests):
+            for path, seconds in taken.items():
+                seconds.append(answered(process.address, path))
+            time.sleep(1 / PACE / 2)
+        for path, seconds in taken.items():
+            ratios.add("listeners", f"{path}, p99, beside eight computing threads", "s", p99(seconds))
+        # The shutdown of threads that compute is not measured.
+        process.signal(signal.SIGKILL)
+        process.wait()

@@ -401,6 +401,81 @@ class FeedKind:
     # Serve that namespace no longer from that engine.
     def remove(self, namespace: str, engine: SharedInformer) -> None: ...
 
+# What one or more listeners have counted.
+@final
+class ListenerCounts:
+    def __new__(cls) -> Self: ...
+    # The numbers of requests, by status.
+    @property
+    def requests(self) -> dict[int, int]: ...
+    # The numbers of connections that were closed or refused, by reason.
+    @property
+    def rejected(self) -> dict[str, int]: ...
+
+# The certificate of a listener with the chain that follows it, and its key, both as PEM. ValueError: they are unusable.
+@final
+class ServerTls:
+    def __new__(cls, certificate: bytes, key: bytes) -> Self: ...
+    # Use another one for new connections.
+    def replace(self, certificate: bytes, key: bytes) -> None: ...
+
+# What listeners answer without Python. `gil_limit`: seconds for which the interpreter may be held until `/livez` fails.
+@final
+class Probes:
+    def __new__(cls, gil_limit: float) -> Self: ...
+    # Python runs, with these threads: the system's numbers and the names.
+    def turn(self, threads: builtins.list[tuple[int, str]]) -> None: ...
+    # The host has changed: `/readyz` waits for a moment for what is published then.
+    def outdate(self) -> None: ...
+    # What `/readyz` shows: whether it passes, the text, that with all lines, and whether the host has changed since.
+    def publish(self, passed: bool, text: str, lines: str, outdated: bool) -> None: ...
+
+# An HTTP server at sockets, on a native thread. Each socket is a descriptor, which it owns from now on, and whether it
+# is a Unix socket; none may block. A byte is written to the descriptor `wake`, which it owns too, when there are
+# events. `limits` and `front` are those of `ctrlhost.server`. OSError: no resources.
+@final
+class HttpListener:
+    def __new__(
+        cls,
+        name: str,
+        sockets: builtins.list[tuple[int, bool]],
+        wake: int,
+        limits: Any,
+        counts: ListenerCounts,
+        front: Any = None,
+        tls: ServerTls | None = None,
+    ) -> Self: ...
+    # What has happened: a kind and its value. `request`: an HttpExchange; `news`: the key of one; `other_user`:
+    # one whose connection was refused; `not_accepted`: why; `refused`: path, peer, status and error.
+    def events(self) -> builtins.list[tuple[str, Any]]: ...
+    # Accept nothing more, and close connections after their answers.
+    def end(self) -> None: ...
+    # Wait at most that many seconds for the end of all connections, and end the thread.
+    def stop(self, patience: float) -> None: ...
+
+# A request of a listener.
+@final
+class HttpExchange:
+    @property
+    def key(self) -> int: ...
+    # Method, version, path, query and headers.
+    def head(self) -> tuple[str, str, bytes, bytes, builtins.list[tuple[bytes, bytes]]]: ...
+    # Client and server, if they have addresses; user and process at a Unix socket; whether it came with TLS.
+    def origin(self) -> tuple[tuple[str, int] | None, tuple[str, int] | None, tuple[int, int] | None, bool]: ...
+    # The next part of the body, empty behind the last one; None if it has not come.
+    def receive(self) -> bytes | None: ...
+    # The answer is complete, or the client has left.
+    @property
+    def is_over(self) -> bool: ...
+    # The client has read enough for the next part of the answer.
+    @property
+    def has_room(self) -> bool: ...
+    # Begin the answer. RuntimeError: HTTP does not allow it.
+    def respond(self, status: int, headers: builtins.list[tuple[bytes, bytes]], body: bytes, more: bool) -> None: ...
+    def send(self, body: bytes, more: bool) -> None: ...
+    # End an answer that is not complete; without a head, the client gets 500.
+    def cut(self) -> None: ...
+
 # Notes the process in which it is made.
 @final
 class MadeHere:
@@ -410,10 +485,6 @@ class MadeHere:
 
 # End this process with that exit code as soon as the other end of the socket has closed.
 def end_with(socket: int, code: int) -> None: ...
-
-# Begin or end to become the parent of descendants whose own parent ends; return whether this process did. Linux only.
-# OSError where the kernel refuses it.
-def adopt_orphans(adopts: bool) -> bool: ...
 
 # Return the namespace of an object, as the default index "namespace" does.
 def namespace_index(object: _RawObject) -> list[str]: ...

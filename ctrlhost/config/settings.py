@@ -165,6 +165,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     switch_interval: Duration = Duration("0.5ms")
     """How long a computing thread may keep the interpreter while another one waits for it."""
 
+    gil_limit: Duration = Duration("30s")
+    """How long something may hold the interpreter until `/livez` fails; `/readyz` does after 5 s."""
+
     gil_stacks: bool = False
     """Write the stacks of all threads to stderr when no Python code has run for 5 s. Off, since a process that was
     stopped and goes on looks the same, and reading the stacks of running threads may crash it."""

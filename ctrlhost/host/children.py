@@ -11,7 +11,6 @@ from prometheus_client.registry import Collector
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.log_levels import levels
 from ctrlhost.supervisor.child import ChildAttempt
-from ctrlhost.supervisor.fork_server import ForkServer
 from ctrlhost.supervisor.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ class Children(Collector):
     ) -> None:
         """Prepare processes of their own for these plugins, whose sockets are in `directory`."""
         self._plugins = plugins
-        # One plugin that never fails needs no server.
-        forks = ForkServer(spared=1 if len(plugins) == 1 else 0)
-        self._isolation = Isolation(settings, configuration, directory.for_plugin, forks, levels.changes)
+        self._isolation = Isolation(settings, configuration, directory.for_plugin, levels.changes)
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:
@@ -130,8 +127,7 @@ class Children(Collector):
             yield from self._isolation.feed.collect()
 
     def stop(self) -> None:
-        """End the feed, and the process that forks those of plugins. May be repeated."""
-        self._isolation.forks.close()
+        """End the feed. May be repeated."""
         if self._isolation.feed is not None:
             self._isolation.feed.stop()
 

@@ -461,6 +461,7 @@ class Host:
             return True
         deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
+        self.inspection.changed()
         if self.state.webhooks is not None:
             # Before its plugins end, which answer no more then.
             self.state.webhooks.registration.stop()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ctrlhost.health import Check
+from ctrlhost._core import Probes
+from ctrlhost.controller.error_text import encodable
+from ctrlhost.health import Check, report
 from ctrlhost.host.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 NOT_CURRENT_AFTER = 5.0
 #: Seconds that a look at the host's own state may take before the host is not ready.
 _STUCK_AFTER = 10.0
+#: Seconds between two turns of Python that listeners see.
+_TURN = 0.25
 #: Seconds that a request waits for the checks or collectors of plugins.
 _PATIENCE = 0.05
 
@@ -61,12 +66,14 @@ class Inspection:
     def __init__(self, host: HostState) -> None:
         """Inspect `host`, which need not be started."""
         self._host = host
+        #: What listeners answer without Python.
+        self.probes = Probes(float(host.settings.gil_limit))
         #: What a look at the host reads now.
         self._step = ""
         self._reports: Reports | None = None
         self._making = threading.Lock()
         # On its own thread: a lock that a plugin's code holds up must not hold up the probes.
-        self._snapshot = Snapshot(self._look, _Look())
+        self._snapshot = Snapshot(self._published, _Look())
 
     @property
     def reports(self) -> Reports:
@@ -86,6 +93,7 @@ class Inspection:
     def changed(self) -> None:
         """Read the state of the host anew, since a plugin's has changed."""
         self._snapshot.changed()
+        self.probes.outdate()
 
     def stop(self) -> None:
         """Keep what probes show as it is."""
@@ -160,6 +168,25 @@ class Inspection:
             first = replace(look.led(lines[0]), passed=state not in ("failing", "failed"))
             lines = [first, *(replace(line, passed=True) for line in lines[1:])]
         return lines + [check.last() for check in self._checks_of_plugins(endpoint, name)]
+
+    def _published(self) -> _Look:
+        """Read the state of the host, and publish it."""
+        look = self._look()
+        self._publish(self._compose("readyz", None, look) or [])
+        return look
+
+    def _publish(self, checks: list[Check]) -> None:
+        status, text = report("readyz", checks, verbose=False)
+        _, lines = report("readyz", checks, verbose=True)
+        self.probes.publish(status == 200, encodable(text), encodable(lines), self._snapshot.outdated)
+
+    async def turn(self) -> None:
+        """Tell the listeners again and again that Python runs, and that the state is old when it is."""
+        while True:
+            self.probes.turn([(thread.native_id or 0, thread.name) for thread in threading.enumerate()])
+            if self._snapshot.age >= _STUCK_AFTER and (checks := self.answer("readyz", None)):
+                self._publish(checks)
+            await asyncio.sleep(_TURN)
 
     def _look(self) -> _Look:
         """Read the state of the host; may wait for locks."""

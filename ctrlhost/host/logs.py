@@ -33,13 +33,11 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10:
 
 #: The minimum levels of libraries that log too much.
 _QUIET = {
-    "uvicorn": logging.WARNING,
-    "uvicorn.access": logging.WARNING,
     "asyncio": logging.WARNING,
     "kubernetes": logging.WARNING,
 }
 #: The loggers of lines that threads of the host write.
-_OF_HOST = ("ctrlhost", "uvicorn", "asyncio")
+_OF_HOST = ("ctrlhost", "asyncio")
 
 
 #: What `configure` made last; None before.

@@ -11,12 +11,12 @@ from ctrlhost.server.key_pairs import FilePairs, KeyPairs, SelfSignedPairs, own_
 from ctrlhost.server.reviews import Reviews
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
     from starlette.types import ASGIApp
 
+    from ctrlhost._core import ServerTls
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
@@ -35,9 +35,9 @@ class MetricsAccess:
             self._reviews = Reviews(lambda: current.transport if (current := client()) is not None else None, clock)
 
     @property
-    def context(self) -> ssl.SSLContext | None:
-        """The context of the listener; None for plain HTTP."""
-        return self._certificate.context if self._certificate is not None else None
+    def tls(self) -> ServerTls | None:
+        """The certificate of the listener; None for plain HTTP."""
+        return self._certificate.tls if self._certificate is not None else None
 
     def protect(self, app: ASGIApp) -> ASGIApp:
         """Return the application behind the authentication."""

@@ -10,13 +10,13 @@ from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.errors import ConfigError, PluginLoadError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ctrlhost._core import ServerTls
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.host.admin import Admin
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.counts import HttpCounts
     from ctrlhost.server.limits import Limits
-    from ctrlhost.server.listener import HttpServer
+    from ctrlhost.server.listener import Front, HttpServer
 
 log = logging.getLogger("ctrlhost.host")
 
@@ -50,6 +50,7 @@ class HostServers:
         #: Answers what is neither a probe nor a page.
         self._status = PluginLoop("host")
         self._counts: HttpCounts | None = None
+        self._turning = False
         #: What protects the metrics' own address; None for nothing.
         self._access: MetricsAccess | None = None
 
@@ -87,33 +88,34 @@ class HostServers:
 
         Probes and metrics without an address of their own are served at `listen`. `access` protects the metrics' own.
         """
+        from ctrlhost.server.admin import with_admin
         from ctrlhost.server.app import host_app, metrics_app, probes_app, status_app
-        from ctrlhost.server.guard import Guard, guarded
         from ctrlhost.server.limits import METRICS, PROBES, STATUS
+        from ctrlhost.server.listener import Front
 
         hosts, listen = settings.allowed_hosts, settings.listen
         own_probes, own_metrics = settings.own_probes, settings.own_metrics
         if listen:
-            guard = Guard(hosts, self.counts.of("status"), STATUS)
+            front = Front(hosts, inspection.probes, answers_probes=not own_probes, shows_metrics=not own_metrics)
             if own_probes:
                 app, loop = status_app(inspection, metrics=not own_metrics), self._status
             else:
                 app, loop = host_app(inspection, self._status, metrics=not own_metrics), self._probes
-            self._bind("status", listen, guarded(app, guard), "host.listen", STATUS, loop)
+            self._bind("status", listen, with_admin(app), "host.listen", STATUS, loop, front)
         if own_probes and (address := settings.listen_probes):
-            app = guarded(probes_app(inspection), Guard(None, self.counts.of("probes"), PROBES))
-            self._bind("probes", address, app, "host.listen_probes", PROBES, self._probes)
+            app, front = with_admin(probes_app(inspection)), Front(None, inspection.probes, answers_probes=True)
+            self._bind("probes", address, app, "host.listen_probes", PROBES, self._probes, front)
         if own_metrics and (address := settings.listen_metrics):
-            app, context = metrics_app(inspection), None
+            app, tls, is_open = metrics_app(inspection), None, settings.metrics_auth == "none"
             if access is not None:
-                app, context = access.protect(app), access.context
+                app, tls = access.protect(app), access.tls
                 self._access = access
-            # A web page cannot know a token, whatever name it asks by.
-            known = None if settings.metrics_auth != "none" else hosts
-            app = guarded(app, Guard(known, self.counts.of("metrics"), METRICS))
-            self._bind("metrics", address, app, "host.listen_metrics", METRICS, self._status, context=context)
+            # A web page cannot know a token, whatever name it asks by; and only Python can ask about tokens.
+            front = Front(hosts if is_open else None, inspection.probes, shows_metrics=is_open)
+            app = with_admin(app)
+            self._bind("metrics", address, app, "host.listen_metrics", METRICS, self._status, front, tls)
         if self._own:
-            inspection.start()
+            self._inspect(inspection)
         for server in self._own.values():
             server.start()
         if self._access is not None:
@@ -124,15 +126,14 @@ class HostServers:
 
     def serve_local(self, socket: Path, inspection: Inspection, admin: Admin) -> None:
         """Answer at a Unix socket for this user what the status address answers, and what `admin` does."""
-        from ctrlhost.server.admin import admin_app
+        from ctrlhost.server.admin import admin_app, with_admin
         from ctrlhost.server.app import status_app
-        from ctrlhost.server.guard import Guard, guarded
         from ctrlhost.server.limits import ADMIN
+        from ctrlhost.server.listener import Front
 
-        guard = Guard(None, self.counts.of("socket"), ADMIN)
-        app = guarded(status_app(inspection, metrics=False), guard, admin_app(admin))
-        inspection.start()
-        self._bind("socket", f"unix:{socket}", app, "host.admin", ADMIN, self._status).start()
+        app, front = with_admin(status_app(inspection, metrics=False), admin_app(admin)), Front(None, inspection.probes)
+        self._inspect(inspection)
+        self._bind("socket", f"unix:{socket}", app, "host.admin", ADMIN, self._status, front).start()
 
     def serve_host(self, socket: str, inspection: Inspection) -> None:
         """Answer at this Unix socket, in the process of an isolated plugin, what its host shows of it."""
@@ -170,6 +171,13 @@ class HostServers:
         if self._state.webhooks is not None:
             yield from self._state.webhooks.collect()
 
+    def _inspect(self, inspection: Inspection) -> None:
+        inspection.start()
+        if not self._turning:
+            self._turning = True
+            # No code of a plugin runs on this loop.
+            self._probes.submit(inspection.turn())
+
     def _bind(
         self,
         name: str,
@@ -178,12 +186,13 @@ class HostServers:
         setting: str,
         limits: Limits,
         loop: PluginLoop,
-        context: ssl.SSLContext | None = None,
+        front: Front | None = None,
+        tls: ServerTls | None = None,
     ) -> HttpServer:
         from ctrlhost.server.listener import HttpServer
 
         counts = self.counts.of(name)
-        server = HttpServer(address, app, name, setting, limits=limits, counts=counts, loop=loop, ssl_context=context)
+        server = HttpServer(address, app, name, setting, limits=limits, counts=counts, loop=loop, tls=tls, front=front)
         self._own[name] = server
         return server
 

@@ -43,6 +43,11 @@ class Snapshot(Generic[T]):
         """The seconds since the last reading, or since the start; 0 before that."""
         return time.monotonic() - self._at if self._thread is not None else 0.0
 
+    @property
+    def outdated(self) -> bool:
+        """Whether there was a change after the present reading began, or after the last one."""
+        return self._due is not self._serving
+
     def start(self) -> None:
         """Begin to read; does nothing a second time."""
         if self._thread is None:

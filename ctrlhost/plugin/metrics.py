@@ -41,7 +41,8 @@ _WITH_CREATION_TIMES = ("counter", "histogram", "summary", "gaugehistogram")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
-Series = tuple[str, frozenset[tuple[str, str]]]
+#: The name and the labels of a series. Of plain texts, so that the garbage collector has nothing to visit.
+Series = str
 
 
 class Family:
@@ -145,7 +146,7 @@ class PluginMetrics:
         with entry:
             families = [Family(metric) for metric in self._limited()]
             for family in families:
-                _ = family.series, family.names
+                _ = family.names
                 for accept in list(self._formats.values()):
                     family.text(accept)
         entry.close()
@@ -198,7 +199,8 @@ class Invalid(Exception):
 
 def series_of(sample: Sample) -> Series:
     """Return the name and the labels of a series."""
-    return sample.name, frozenset(sample.labels.items())
+    labels = sample.labels if len(sample.labels) < 2 else dict(sorted(sample.labels.items()))
+    return f"{sample.name}{labels}"
 
 
 def _copied(metric: Any, limit: int) -> tuple[Metric, bool]:
@@ -214,14 +216,19 @@ def _copied(metric: Any, limit: int) -> tuple[Metric, bool]:
     copy = Metric(name, str(metric.documentation), metric.type, str(metric.unit))
     created = f"{name}_created" if metric.type in _WITH_CREATION_TIMES else None
     wanted = (sample for sample in metric.samples if sample.name != created)
+    known, known_labels = set[str](), set[str]()
     for sample in islice(wanted, limit):
         labels = {str(label): str(value) for label, value in sample.labels.items()}
-        if not str(sample.name).startswith(name) or not _NAME.fullmatch(sample.name):
-            raise Invalid(f"`{sample.name}` is not the name of a series of {name}")
-        if any(len(value) > _MAX_LABEL for value in labels.values()):
+        if (series := str(sample.name)) not in known:
+            if not series.startswith(name) or not _NAME.fullmatch(series):
+                raise Invalid(f"`{series}` is not the name of a series of {name}")
+            known.add(series)
+        if labels and max(map(len, labels.values())) > _MAX_LABEL:
             raise Invalid(f"{name} has a label with more than {_MAX_LABEL:,} characters")
-        if not all(map(_LABEL.fullmatch, labels)):
-            raise Invalid(f"{name} has a label with an invalid name")
+        if not known_labels.issuperset(labels):
+            if not all(map(_LABEL.fullmatch, labels)):
+                raise Invalid(f"{name} has a label with an invalid name")
+            known_labels.update(labels)
         value = sample.value if type(sample.value) in (int, float) else float(sample.value)
-        copy.samples.append(Sample(str(sample.name), labels, value, sample.timestamp, sample.exemplar))
+        copy.samples.append(Sample(series, labels, value, sample.timestamp, sample.exemplar))
     return copy, next(wanted, None) is not None

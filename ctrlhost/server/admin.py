@@ -92,6 +92,16 @@ def admin_app(acting: Acting) -> ASGIApp:
     return app
 
 
+def with_admin(app: ASGIApp, admin: ASGIApp | None = None) -> ASGIApp:
+    """Return `app`, beside which `admin` answers below `/admin/`, or a 404."""
+
+    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+        acts = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        await ((admin or elsewhere) if acts else app)(scope, receive, send)
+
+    return chosen
+
+
 def log_refusal(scope: Scope, status: int, error: str) -> None:
     """Log a call that is refused before the application of the admin API sees it."""
     _log(scope, "", f"{status} {error}")

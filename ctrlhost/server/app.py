@@ -1,7 +1,7 @@
 """The apps of the host's own servers: probes, metrics, queues, and below `/NAME/` the pages of plugins.
 
-Where they share an address, the server's loop answers probes itself. Everything else of the host runs on a second loop,
-and each page on the loop of its plugin, so that neither delays a probe.
+`/livez` and `/readyz` are answered by the native listener. Where they share an address, the server's loop answers other
+probes itself. Everything else of the host runs on a second loop, and each page on the loop of its plugin.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import ipaddress
+import math
 import re
 import time
 from typing import TYPE_CHECKING, Protocol
@@ -22,8 +23,7 @@ from ctrlhost.health import report
 from ctrlhost.server.accepted import accepts_gzip, accepts_html
 from ctrlhost.server.api import api_app, json_response, problem
 from ctrlhost.server.aside import Aside, TooMany
-from ctrlhost.server.guard import PAGE_POLICY, limited, secured
-from ctrlhost.server.limits import METRICS, PROBES, STATUS
+from ctrlhost.server.limits import METRICS, PROBES, STATUS, limited
 from ctrlhost.server.relay import relayed
 from ctrlhost.server.status_pages import Endpoint, StatusPages
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ctrlhost.health import Check
     from ctrlhost.server.api import Reported
@@ -44,6 +44,16 @@ PATIENCE = 0.05
 #: Seconds for an answer, less than a listener allows, and the most answers at once.
 _WAIT, _MOST = 8.0, 8
 _LOOK = 0.001
+#: An exposition of more bytes is shown for a second at least, and for so many times as long as it took; at most for so
+#: many seconds.
+_LARGE = 256 << 10
+_REST, _LONGEST = 100, 15
+#: The policy of a plugin's pages that have none.
+_PAGE_POLICY = (
+    b"default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_POLICY = b"content-security-policy"
 _PROBES = ("livez", "readyz", "healthz")
 
 
@@ -58,7 +68,7 @@ class Inspected(Protocol):
         """Begin what `answer` shows, unless it is under way; return what ends when it is there."""
 
     def answer(self, endpoint: str, plugin: str | None) -> Sequence[Check] | None:
-        """Return the last checks of `livez`, `readyz` or `healthz`, or of one plugin; None for an unknown plugin."""
+        """Return the last checks of `healthz`, or of one plugin; None for an unknown plugin."""
 
     def begin_scrape(self, accept: str) -> Sequence[Future[None]]:
         """Begin to collect the metrics of plugins, unless this is under way."""
@@ -89,7 +99,7 @@ def host_app(host: Inspected, loop: Loop, patience: float = PATIENCE, *, metrics
 
 
 def probes_app(host: Inspected, patience: float = PATIENCE, others: ASGIApp | None = None) -> ASGIApp:
-    """Return the app that answers probes, and passes on other requests, or answers 404."""
+    """Return the app of `healthz` and the probes of one plugin, which passes on other requests, or answers 404."""
 
     async def probe(request: Request) -> Response:
         endpoint = request.url.path.split("/")[1]
@@ -102,7 +112,7 @@ def probes_app(host: Inspected, patience: float = PATIENCE, others: ASGIApp | No
         status, body = report(endpoint, checks, verbose="verbose" in request.query_params)
         return PlainTextResponse(body, status)
 
-    probes = [Route(f"/{endpoint}", probe) for endpoint in ("livez", "readyz", "healthz")]
+    probes = [Route("/healthz", probe)]
     probes += [Route(f"/{endpoint}/{{plugin}}", probe) for endpoint in ("readyz", "healthz")]
     answering = limited(Starlette(routes=[*probes, _UNKNOWN]), PROBES)
 
@@ -146,7 +156,7 @@ def _pages_or(host: Inspected, others: ASGIApp) -> ASGIApp:
             return
         page = max(fitting, key=len)
         below = {**scope, "root_path": f"{scope.get('root_path', '')}/{name}{page.rstrip('/')}"}
-        await secured(pages[page], PAGE_POLICY)(below, receive, send)
+        await pages[page](below, receive, _with_policy(send))
 
     return plugin_page
 
@@ -205,21 +215,26 @@ def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[
     """Return what answers `/metrics`. Requests that come at the same time share a scrape and its compression."""
     scrapes: dict[tuple[str, bool], asyncio.Task[Response]] = {}
 
-    def exposed(accept: str, compressed: bool) -> Response:
+    def exposed(accept: str, compressed: bool, began: float) -> Response:
         body, content_type = host.scraped(accept)
         headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        if len(body) > _LARGE:
+            # The listener answers the next scrapes with it.
+            age = max(1, math.ceil((time.monotonic() - began) * _REST))
+            headers["Cache-Control"] = f"max-age={min(age, _LONGEST)}"
         if compressed:
             # The fastest level: the exposition becomes a tenth of its size.
             body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
         return Response(body, headers=headers)
 
     async def scrape(accept: str, compressed: bool) -> Response:
+        began = time.monotonic()
         try:
             await _soon(host.begin_scrape(accept), patience)
         finally:
             # Those that come from here on wait for another scrape: this one may lack what they have just changed.
             scrapes.pop((accept, compressed), None)
-        return exposed(accept, compressed)
+        return exposed(accept, compressed, began)
 
     async def metrics(request: Request) -> Response:
         wanted = request.headers.get("accept", ""), accepts_gzip(request.headers.get("accept-encoding", ""))
@@ -229,6 +244,19 @@ def _scrapes(host: Inspected, patience: float) -> Callable[[Request], Awaitable[
         return await asyncio.shield(running)
 
     return metrics
+
+
+def _with_policy(send: Send) -> Send:
+    """Return `send` for the answer of a plugin's page."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ())]
+            if all(name.lower() != _POLICY for name, _ in headers):
+                message = {**message, "headers": [*headers, (_POLICY, _PAGE_POLICY)]}
+        await send(message)
+
+    return sent
 
 
 async def _aside(threads: Aside[Response], function: Callable[[], Response]) -> Response:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctrlhost._core import certificate_authority, signed_certificate
+from ctrlhost._core import ServerTls, certificate_authority, signed_certificate
 from ctrlhost.kubeconfig.expiry import certificate_validity
-from ctrlhost.server.certificates import server_context
 from ctrlhost.server.key_pairs import LIFETIME, RENEW_BEFORE, SKEW, KeyPair
 
 if TYPE_CHECKING:
@@ -128,10 +126,10 @@ def _read(data: Mapping[str, bytes], certificate: str, key: str) -> KeyPair | No
         return None
     pair = KeyPair(data.get(certificate, b""), data.get(key, b""))
     try:
-        server_context(pair)
+        ServerTls(*pair)
         signed_certificate(["localhost"], 0, 1, NAME, pair.key.decode())
         _validity(pair)
-    except (ssl.SSLError, ValueError) as error:
+    except ValueError as error:
         reason = f"{certificate} and {key}: they are no certificate with its ECDSA key, both as PEM"
         raise ValueError(reason) from error
     return pair

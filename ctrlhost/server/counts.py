@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
+
+from ctrlhost._core import ListenerCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prometheus_client.core import Metric
 
-Reason = Literal["full", "header_timeout", "host", "emfile", "tls"]
-REASONS: tuple[Reason, ...] = ("full", "header_timeout", "host", "emfile", "tls")
 
-
-class ListenerCounts:
-    """The counts of one listener, which only its thread changes."""
-
-    def __init__(self) -> None:
-        """Start with zeros."""
-        self.requests: Counter[int] = Counter()
-        self.rejected: Counter[Reason] = Counter()
+#: Why connections are closed or refused.
+REASONS = ("full", "header_timeout", "host", "emfile", "tls")
 
 
 class HttpCounts(Collector):
@@ -48,8 +41,9 @@ class HttpCounts(Collector):
             labels=("listener", "reason"),
         )
         for name, counts in list(self._listeners.items()):
-            for code, number in sorted(counts.requests.copy().items()):
+            for code, number in counts.requests.items():
                 requests.add_metric((name, str(code)), number)
+            numbers = counts.rejected
             for reason in REASONS:
-                rejected.add_metric((name, reason), counts.rejected[reason])
+                rejected.add_metric((name, reason), numbers.get(reason, 0))
         yield from (requests, rejected)

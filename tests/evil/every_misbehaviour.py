@@ -107,6 +107,7 @@ def start(tmp_path: Path, control_plane: ControlPlane, namespace: str) -> Iterat
         yield start_host
 
 
+@pytest.mark.behaviour("faster/FA18")
 @pytest.mark.parametrize("name", MISBEHAVIOURS)
 def test_nobody_feels_what_an_evil_plugin_does(
     start: Callable[[str], HostProcess], control_plane: ControlPlane, namespace: str, name: str

@@ -265,6 +265,7 @@ def test_other_sites_get_nothing(pages: HostProcess) -> None:
 
 
 @behaviour("operations/OP20")
+@behaviour("faster/FA18")
 def test_every_answer_has_the_headers(pages: HostProcess) -> None:
     requests: list[tuple[str, dict[str, str]]] = [
         *((path, {}) for path in ("/", "/livez", "/readyz", "/healthz?verbose", "/metrics", "/debug/queues")),

@@ -78,6 +78,7 @@ def rejected(host: HostProcess, listener: str, reason: str) -> float:
 
 @slow
 @behaviour("operations/OP1")
+@behaviour("faster/FA18")
 @behaviour("operations/OP2")
 def test_silent_connections_do_not_starve_the_probes(host: HostProcess, clients) -> None:
     # The figures of these rows are floors of the benches.
@@ -170,6 +171,7 @@ def test_an_idle_connection_to_the_probes_has_thirty_seconds(host: HostProcess) 
 
 @slow
 @behaviour("operations/OP8")
+@behaviour("faster/FA18")
 def test_without_free_descriptors_the_host_rests_and_goes_on(host: HostProcess, clients) -> None:
     address = serving(host, "probes")
     held = {int(path.name) for path in Path(f"/proc/{host.pid}/fd").iterdir()}

@@ -93,8 +93,7 @@ class Webhooks:
 
     def follow(self, plugin: str, routes: Iterable[WebhookRoute], app: Callable[[float], ASGIApp]) -> None:
         """Answer from the process of an isolated plugin, as `open`; `app` returns what asks it for so many seconds."""
-        paths = (f"/validate/{plugin}/", f"/mutate/{plugin}/", "/convert/")
-        own = [route for route in routes if route.path.startswith(paths)]
+        own = [route for route in routes if route.path.split("/")[2] == plugin or route.path.startswith("/convert/")]
         self._add(plugin, [ChildEndpoint(plugin, route.path, route.timeout, app(route.timeout)) for route in own])
         self.entries[plugin] = {route.path: route.entry for route in own}
         self._listen()
@@ -144,7 +143,7 @@ class Webhooks:
             limits=WEBHOOKS,
             counts=self._http_counts.of("webhooks"),
             loop=self._loop,
-            ssl_context=certificate.context,
+            tls=certificate.tls,
         )
         self._certificate = certificate
         certificate.start()

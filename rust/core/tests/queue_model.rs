@@ -257,12 +257,7 @@ impl Pair {
                 assert_eq!(taken, twin.get());
             }
             Step::Done(key) => {
-                // As the border does: the key that was handed out last needs no look-up.
-                let mut guard = queue.lock();
-                if guard.done_last(|last| *last == key).is_none() {
-                    guard.done(&key);
-                }
-                drop(guard);
+                queue.lock().done(&key);
                 twin.done(key);
             }
             Step::Advance(millis) => {

@@ -46,6 +46,8 @@ mod informer;
 
 #[cfg(unix)]
 mod feed;
+#[cfg(unix)]
+mod listener;
 
 use pyo3::prelude::*;
 
@@ -113,13 +115,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(proto::status_from_protobuf, module)?)?;
     #[cfg(unix)]
     {
+        listener::register(module)?;
         module.add_class::<feed::Feed>()?;
         module.add_class::<feed::FeedReader>()?;
         module.add_class::<feed::FeedKind>()?;
         module.add_function(wrap_pyfunction!(lifeline::end_with, module)?)?;
     }
-    #[cfg(target_os = "linux")]
-    module.add_function(wrap_pyfunction!(lifeline::adopt_orphans, module)?)?;
     module.add_class::<informer::listener::Listener>()?;
     module.add_class::<signal::Signal>()?;
     module.add_class::<store::deferred::Deferred>()?;

@@ -5,3 +5,6 @@ pub mod certificate;
 pub mod client;
 #[cfg(unix)]
 pub mod feed;
+
+#[cfg(unix)]
+pub mod listener;

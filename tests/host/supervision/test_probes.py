@@ -331,7 +331,7 @@ def test_ready_when_all_or_any(ctrlhost_host, sandbox) -> None:
     eventually(lambda: fetch(host, "/readyz")[0] == 503)
     assert "[-]plugin/good failed: failing: on purpose" in fetch(host, "/readyz")[1]
     host.host.stopping.set()
-    assert "[-]shutdown failed" in fetch(host, "/readyz")[1]
+    eventually(lambda: "[-]shutdown failed" in fetch(host, "/readyz")[1])
 
 
 @behaviour("supervision/PR11")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def loggers_of_process() -> Iterator[None]:
     """Restore after the test what `logs.configure` changes."""
-    names = ("", "ctrlhost", "uvicorn", "uvicorn.access", "asyncio", "kubernetes")
+    names = ("", "ctrlhost", "asyncio", "kubernetes")
     loggers = [logging.getLogger(name) for name in names]
     before = [(entry, entry.level, list(entry.handlers), entry.propagate) for entry in loggers]
     for entry in loggers:

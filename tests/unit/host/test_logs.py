@@ -85,7 +85,6 @@ def test_the_level_applies_and_libraries_log_less(lines):
     logs.configure("info", "json", lines)
     logging.getLogger("t").debug("no")
     logging.getLogger("kubernetes.client").info("no")
-    logging.getLogger("uvicorn.access").info("no")
     assert lines.getvalue() == ""
 
 

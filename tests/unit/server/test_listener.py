@@ -5,16 +5,18 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.responses import PlainTextResponse
 
 from ctrlhost import ConfigError
+from ctrlhost._core import Probes
 from ctrlhost.controller.event_loop import PluginLoop
 from ctrlhost.health import Check
 from ctrlhost.server.addresses import parse_address
 from ctrlhost.server.app import host_app
-from ctrlhost.server.listener import HttpServer
+from ctrlhost.server.listener import Front, HttpServer
 
 
 class FakeReports:
@@ -27,7 +29,9 @@ class FakeReports:
 
 class FakeHost:
     def __init__(self):
-        self.checks_by_name = {"livez": [Check("ping", passed=True)]}
+        self.checks_by_name = {}
+        self.probes = Probes(30.0)
+        self.scrapes, self.size = 0, 1
         self.plugin_pages = {}
         self.reports = FakeReports()
 
@@ -41,7 +45,8 @@ class FakeHost:
         return []
 
     def scraped(self, accept):
-        return f"accept {accept}".encode(), "text/plain; version=0.0.4"
+        self.scrapes += 1
+        return f"accept {accept}".encode() * self.size, "text/plain; version=0.0.4"
 
     def begin_queues(self):
         return []
@@ -61,7 +66,9 @@ def host():
 @pytest.fixture
 def server(host):
     loop = PluginLoop("host")
-    server = HttpServer("127.0.0.1:0", host_app(host, loop))
+    server = HttpServer(
+        "127.0.0.1:0", host_app(host, loop), front=Front(None, host.probes, answers_probes=True, shows_metrics=True)
+    )
     server.start()
     yield server
     assert server.stop(10)
@@ -86,10 +93,26 @@ def get(server, path, **headers):
 
 
 def test_probes_answer_with_status_and_lines(server, host):
-    host.checks_by_name["readyz"] = [Check("plugin/naming", passed=False, detail="syncing")]
+    assert get(server, "/readyz")[:2] == (503, "[-]startup failed\nreadyz check failed\n")
+    host.probes.publish(False, "[-]plugin/naming failed: syncing\n", "[+]ping ok\n[-]plugin/naming failed\n", False)
     assert get(server, "/livez")[:2] == (200, "ok")
     assert get(server, "/livez?verbose")[:2] == (200, "[+]ping ok\nlivez check passed\n")
-    assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\nreadyz check failed\n")
+    assert get(server, "/readyz")[:2] == (503, "[-]plugin/naming failed: syncing\n")
+    assert get(server, "/readyz?verbose")[:2] == (503, "[+]ping ok\n[-]plugin/naming failed\n")
+    host.probes.publish(True, "ok", "[+]plugin/naming ok\nreadyz check passed\n", False)
+    assert get(server, "/readyz?a&verbose=1")[:2] == (200, "[+]plugin/naming ok\nreadyz check passed\n")
+    assert get(server, "/readyz")[:2] == (200, "ok")
+
+
+def test_a_probe_waits_a_moment_for_what_has_just_changed(server, host):
+    host.probes.publish(True, "ok", "[+]plugin/naming ok\n", False)
+    host.probes.outdate()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(get, server, "/readyz")
+        # Whether it comes before the request, during its wait or too late.
+        host.probes.publish(False, "failed\n", "failed\n", False)
+        assert asked.result(30)[0] in (200, 503)
+    assert get(server, "/readyz")[0] == 503
 
 
 def test_probes_of_one_plugin_answer_404_for_an_unknown_one(server, host):
@@ -118,6 +141,21 @@ def test_metrics_are_not_compressed_for_others(server, coding):
     body, headers = get_bytes(server, "/metrics", **{"Accept-Encoding": coding, "Accept": "text/plain"})
     assert "Content-Encoding" not in headers
     assert body == b"accept text/plain"
+
+
+def test_scrapes_within_a_second_share_a_large_exposition(server, host):
+    for _ in range(3):
+        assert "Age" not in get(server, "/metrics")[2]
+    assert host.scrapes == 3
+    host.size = 50_000
+    fresh = get(server, "/metrics", Accept="text/plain")[1]
+    answers = [get(server, "/metrics", Accept="text/plain") for _ in range(20)]
+    assert {body for _, body, _ in answers} == {fresh}
+    # Of 20 in a row, some come within a second.
+    assert [headers for _, _, headers in answers if headers["Age"]]
+    assert host.scrapes < 24
+    # Another format is another exposition.
+    assert "Age" not in get(server, "/metrics", Accept="text/html")[2]
 
 
 def test_queues_are_shown(server):

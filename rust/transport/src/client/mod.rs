@@ -19,7 +19,7 @@ mod request;
 mod runtime;
 mod settings;
 mod stream;
-mod tls;
+pub(crate) mod tls;
 mod wire;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use super::Tls;
 use super::identity::ByIdentity;
 
 /// Return the cryptography. It is handed over, and never installed for the process.
-pub(super) fn provider() -> &'static Arc<CryptoProvider> {
+pub(crate) fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     PROVIDER.get_or_init(|| {
         #[cfg(feature = "aws-lc-rs")]

@@ -8,7 +8,9 @@ pub(super) mod words;
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use config::provider;
 pub(super) use config::{Security, system_security};
+pub(crate) use pem::identity;
 use rustls::RootCertStore;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -48,6 +50,13 @@ pub struct TlsError {
     pub part: Part,
     /// What is wrong with it, in one line.
     pub text: String,
+}
+
+impl TlsError {
+    pub(crate) fn of_certificate(text: String) -> Self {
+        let part = Part::Cert;
+        Self { part, text }
+    }
 }
 
 impl Tls {

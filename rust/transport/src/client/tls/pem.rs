@@ -42,7 +42,7 @@ pub(super) fn roots(
 }
 
 /// Read a certificate with those that follow it, and its key.
-pub(super) fn identity(cert: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+pub(crate) fn identity(cert: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
     let chain: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(cert).collect();
     let chain = chain.map_err(|problem| error(Part::Cert, problem.to_string()))?;
     if chain.is_empty() {
