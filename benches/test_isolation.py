@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
 import time
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from benches.supervised import GOOD, bad, host, latencies, processor_time, resid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from benches.ratios import Ratios
     from tests.support.host_process import HostProcess
@@ -86,6 +87,50 @@ def test_memory_of_a_process(ratios: Ratios, stub_pods: StubPods, tmp_path: Path
     ratios.add("isolation", "memory of a process before its cache", "B", child)
     per_pod, per_pod_here = (child_with_cache - child) / PODS, (here_with_cache - here) / PODS
     ratios.add("isolation", "memory of a process in each cached pod", "B", per_pod, host=per_pod_here)
+
+
+#: A host with this plugin spawns all processes.
+SPAWNS = """
+from ctrlhost.supervisor.fork_server import ForkServer
+
+ForkServer.prepare = lambda *_, **__: None
+from benches.good_plugin import *
+"""
+
+
+def private(pid: int) -> int:
+    """Return the bytes of a process that it shares with no other one."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
+
+
+def starts(folder: Path, url: str, good: str, count: int) -> tuple[list[float], int]:
+    """Return the seconds of restarts from the start of a process until the plugin runs, and its private bytes."""
+    delay = "--set=supervision.nothing.restart_delay=10ms", f"--set=supervision.nothing.restart_limit={count + 2}"
+    with host(folder, url, bad("nothing") | {"good": good}, "--isolate=nothing", *delay) as running:
+        running.line("plugin nothing running")
+        taken = []
+        for _ in range(count + 1):
+            known = len(running.lines)
+            os.kill(process_of(running, "nothing"), signal.SIGKILL)
+            taken.append(restarted(running, "nothing", known)[1])
+        child = process_of(running, "nothing")
+        settled(child)
+        size = private(child)
+        assert running.stop() == 0
+    # The first one waits for the imports of the process that forks the others.
+    return taken[1:], size
+
+
+@pytest.mark.behaviour("faster/FA17")
+def test_start_from_a_fork(ratios: Ratios, stub_pods: StubPods, tmp_path: Path) -> None:
+    count = 9
+    with stub_pods(10, 0) as url:
+        spawned, size_spawned = starts(tmp_path / "spawned", url, SPAWNS, count)
+        forked, size = starts(tmp_path / "forked", url, GOOD["good"], count)
+    name = "start of a process until its plugin runs, from a fork"
+    ratios.add("isolation", name, "s", statistics.median(forked), spawned=statistics.median(spawned))
+    ratios.add("isolation", "memory of a process that it does not share", "B", size, spawned=size_spawned)
 
 
 @pytest.mark.behaviour("supervision/PI2")

@@ -82,6 +82,7 @@ def plain_cycle() -> float:
 
 
 @pytest.mark.headline
+@pytest.mark.behaviour("faster/FA15")
 @pytest.mark.parametrize(
     ("name", "make", "all_keys", "peer"),
     [

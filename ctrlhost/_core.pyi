@@ -486,6 +486,10 @@ class MadeHere:
 # End this process with that exit code as soon as the other end of the socket has closed.
 def end_with(socket: int, code: int) -> None: ...
 
+# Begin or end to become the parent of descendants whose own parent ends; return whether this process did. Linux only.
+# OSError where the kernel refuses it.
+def adopt_orphans(adopts: bool) -> bool: ...
+
 # Return the namespace of an object, as the default index "namespace" does.
 def namespace_index(object: _RawObject) -> list[str]: ...
 

@@ -25,19 +25,12 @@ class DevProcess:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         """Start it with these arguments of `ctrlhost run`."""
-        from ctrlhost.supervisor.process import child_environment
+        from ctrlhost.supervisor.interpreter import spawn
 
         # The process reads from the pipe until its parent has ended, however that happens.
         reading, self._pipe = os.pipe()
         try:
-            # Not a shell. `-P`: no module of the present folder hides another one.
-            self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", _MODULE, str(reading), *arguments],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(reading,),
-                process_group=0,
-                env=child_environment(),
-            )
+            self._process = spawn(_MODULE, reading, *arguments)
         except BaseException:
             os.close(self._pipe)
             raise

@@ -12,7 +12,7 @@ def command() -> None:
     """Act on what the hosts of a cluster need for their webhooks."""
 
 
-@command.command("rotate-ca")
+@command.command("rotate-ca", short_help="Create another authority, beside the one before it.")
 @click.option("--namespace", default="ctrlhost-system", show_default=True, help="Namespace of the hosts.")
 @click.option(
     "--kubeconfig", metavar="FILE", help="Kubeconfig (default: $KUBECONFIG, the pod's service account, ~/.kube/config)."

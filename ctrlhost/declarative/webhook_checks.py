@@ -80,6 +80,12 @@ def _of_kind(declared: DeclaredFunction) -> Iterator[Problem]:
 def _of_needed_kind(declared: DeclaredFunction, group: str, kind: str) -> Iterator[Problem]:
     if kind in _NEEDED.get(group, ()):
         yield f"a webhook on {kind} would lock the cluster while the host is down", "use a ValidatingAdmissionPolicy"
+    definitions = (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    if definitions and declared.options.get("failure_policy") != "Ignore":
+        yield (
+            "a webhook on CRDs would refuse those that the host installs at its start",
+            'write `failure_policy="Ignore"`',
+        )
     narrowed = declared.options.get("namespaces") or declared.options.get("label_selector")
     if (group, kind) == ("", "Secret") and not narrowed:
         hint = 'write `namespaces=["…"]` or `label_selector="…"`'

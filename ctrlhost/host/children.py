@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.log_levels import levels
 from ctrlhost.supervisor.child import ChildAttempt
+from ctrlhost.supervisor.fork_server import ForkServer
 from ctrlhost.supervisor.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Children(Collector):
     ) -> None:
         """Prepare processes of their own for these plugins, whose sockets are in `directory`."""
         self._plugins = plugins
-        self._isolation = Isolation(settings, configuration, directory.for_plugin, levels.changes)
+        # One plugin that never fails needs no server.
+        forks = ForkServer(spared=1 if len(plugins) == 1 else 0)
+        self._isolation = Isolation(settings, configuration, directory.for_plugin, forks, levels.changes)
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:
@@ -127,7 +130,8 @@ class Children(Collector):
             yield from self._isolation.feed.collect()
 
     def stop(self) -> None:
-        """End the feed. May be repeated."""
+        """End the feed, and the process that forks those of plugins. May be repeated."""
+        self._isolation.forks.close()
         if self._isolation.feed is not None:
             self._isolation.feed.stop()
 

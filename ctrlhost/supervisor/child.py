@@ -112,8 +112,8 @@ class ChildAttempt:
         return process.directory / "pages.sock"
 
     def processor_seconds(self) -> float | None:
-        """Return the processor time of the process so far."""
-        return self.process.cpu_seconds() if self.process is not None else 0.0
+        """Return the processor time of the process so far, and before it that of the one that will fork it."""
+        return self.process.cpu_seconds() if self.process is not None else self._isolation.forks.cpu_seconds()
 
     def checks(self) -> Sequence[Check]:
         """Return the lines of a health report after the plugin's own, as the process sent them last."""
@@ -200,13 +200,14 @@ class ChildAttempt:
 
     def _live(self) -> Failure | None:
         """Start the process, and follow it until it ends; return why it did."""
-        directory = self._isolation.directory(self.owner.name)
+        directory, forks = self._isolation.directory(self.owner.name), self._isolation.forks
+        forks.prepare(unless=self.ending)
         with self._lock:
             if self.ending.is_set():
                 return None
             spent = self._isolation.cpu_seconds(self.owner.name)
             process = self.process = self._isolation.processes[self.owner.name] = Process(
-                self.owner.name, directory, spent
+                self.owner.name, directory, forks, spent
             )
             # Before the end of the attempt can ask for a drain.
             process.channel.send(self._begin(directory))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.supervisor.cache_server import CacheServer
     from ctrlhost.supervisor.channel import LogLevel, WebhookRoute
+    from ctrlhost.supervisor.fork_server import ForkServer
     from ctrlhost.supervisor.process import Process
 
 
@@ -26,6 +27,8 @@ class Isolation:
     configuration: Configuration
     #: Returns the private directory of a plugin's process; ConfigError if there is none.
     directory: Callable[[str], Path]
+    #: Forks the processes.
+    forks: ForkServer
     #: Returns the levels of the log that an operator has set, for new processes.
     log_levels: Callable[[], tuple[LogLevel, ...]] = tuple
     #: Which controllers of the plugins an operator has paused or resumed.

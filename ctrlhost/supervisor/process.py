@@ -6,28 +6,29 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ctrlhost.supervisor.channel import Channel
+from ctrlhost.supervisor.interpreter import cpu_seconds_of, spawn
+
+if TYPE_CHECKING:
+    from ctrlhost.supervisor.fork_server import ForkServer
 
 #: The module that the process runs.
 _PROGRAM = "ctrlhost.host.child"
-#: Linux's flag of the clock of a process: CPUCLOCK_SCHED.
-_PROCESS_CLOCK = 2
 
 
 class Process:
-    """A new interpreter, spawned and not forked, in a process group of its own. Callable from any thread."""
+    """A process without the threads of this one, in a process group of its own. Callable from any thread."""
 
-    def __init__(self, plugin: str, directory: Path, spent: float = 0.0) -> None:
+    def __init__(self, plugin: str, directory: Path, forks: ForkServer, spent: float = 0.0) -> None:
         """Start it in the present folder, with the same output; OSError or RuntimeError if that is not possible.
 
-        `plugin` is for those who look at the list of processes. `spent` is the processor time of the plugin's earlier
-        processes, in seconds.
+        `plugin` is for those who look at the list of processes. It is forked from `forks`; where that cannot fork, it
+        is a new interpreter. `spent` is the processor time of the plugin's earlier processes, in seconds.
         """
         ours, theirs = socket.socketpair()
         self.directory = directory
@@ -39,14 +40,7 @@ class Process:
         self.channel = Channel(ours, of_process=False)
         try:
             with theirs:
-                # Not a shell, and no argument from outside. `-P`: no module of the present folder hides another one.
-                self._popen = subprocess.Popen(  # noqa: S603
-                    [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), plugin],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    process_group=0,
-                    env=child_environment(),
-                )
+                self._started = forks.fork(plugin, theirs) or spawn(_PROGRAM, theirs.fileno(), plugin)
             try:
                 threading.Thread(target=self._wait, name=f"process {self.pid}", daemon=True).start()
             except BaseException:
@@ -66,13 +60,13 @@ class Process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
             self.cpu_seconds()
-            self._popen.wait()
+            self._started.wait()
             self._gone.set()
 
     @property
     def pid(self) -> int:
         """Its number."""
-        return self._popen.pid
+        return self._started.pid
 
     @property
     def ended(self) -> bool:
@@ -82,7 +76,7 @@ class Process:
     @property
     def code(self) -> int:
         """Its exit code, or the negative number of a signal, once it has ended."""
-        return self._popen.returncode
+        return self._started.returncode
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end; False at the timeout."""
@@ -110,20 +104,9 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """Return its processor time and that of the processes before it; 0 where it cannot be read."""
-        if sys.platform == "linux" and not self.ended:
-            with contextlib.suppress(OSError):
-                now = time.clock_gettime(~self.pid << 3 | _PROCESS_CLOCK)
-                self._own_seconds = max(self._own_seconds, now)
+        if not self.ended:
+            self._own_seconds = max(self._own_seconds, cpu_seconds_of(self.pid))
         return self._spent + self._own_seconds
-
-
-def child_environment() -> dict[str, str]:
-    """Return the environment of a child process, which finds `ctrlhost` where this one did."""
-    import ctrlhost
-
-    above = str(Path(ctrlhost.__file__).resolve().parent.parent)
-    known = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{above}{os.pathsep}{known}" if known else above}
 
 
 def described(code: int) -> str:

@@ -22,7 +22,7 @@ def test_the_help_of_each_command_is_in_the_reference() -> None:
     # The part that `make docs` writes.
     generated = commands()
     assert generated in page
-    sections = {section.partition("`")[0]: section for section in generated.split("## `ctrlhost ")[1:]}
+    sections = {section.partition("`")[0]: section for section in f"\n{generated}".split("\n## `ctrlhost ")[1:]}
     assert list(sections) == list(COMMANDS)
     for name, summary in COMMANDS.items():
         assert f"  {name} " in listed

@@ -52,15 +52,24 @@ def commands() -> str:
     parts = []
     for name in COMMANDS:
         command = group.get_command(click.Context(group), name)
-        context = click.Context(
-            command,
-            info_name=f"ctrlhost {name}",
-            terminal_width=WIDTH,
-            max_content_width=WIDTH,
-            help_option_names=["-h", "--help"],
-        )
-        parts.append(f"## `ctrlhost {name}`\n\n```\n{command.get_help(context).rstrip()}\n```\n")
+        parts.append(f"## `ctrlhost {name}`\n\n{_help(command, name)}")
+        if isinstance(command, click.Group):
+            parts += [
+                f"### `ctrlhost {name} {own}`\n\n{_help(member, f'{name} {own}')}"
+                for own, member in command.commands.items()
+            ]
     return "\n".join(parts)
+
+
+def _help(command: click.Command, name: str) -> str:
+    context = click.Context(
+        command,
+        info_name=f"ctrlhost {name}",
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    return f"```\n{command.get_help(context).rstrip()}\n```\n"
 
 
 def described_settings() -> str:

@@ -109,7 +109,7 @@ class IsolatedHost:
 
     def children(self) -> list[Found]:
         """Return the processes of isolated plugins, zombies too."""
-        return children_of(self.process.pid)
+        return [child for child in children_of(self.process.pid) if "ctrlhost.host.fork_server" not in child.command]
 
     def running(self, *, restarts: int = 0) -> int:
         """Wait until `bad` runs after so many restarts; return its process."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from ctrlhost.webhooks.review import Answer, InvalidReview, WebhookFailed, answe
 from ctrlhost.webhooks.webhook import Webhook
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
     from starlette.types import ASGIApp, Message
@@ -103,8 +105,13 @@ class LocalEndpoint:
         except InvalidReview as error:
             return refusal(400, error.message)
         except WebhookFailed as error:
-            log.error("%s", error.message, exc_info=error.__cause__, extra={"plugin": self.plugin})
-            return refusal(500, error.message)
+            return self._failed(error.message, error.__cause__)
+        except _CallFailed as error:
+            return self._failed(f"plugin {self.plugin}: {self.path} failed; the log of the host has more", error.cause)
+
+    def _failed(self, text: str, cause: BaseException | None) -> Reply:
+        log.error("%s", text, exc_info=cause, extra={"plugin": self.plugin})
+        return refusal(500, text)
 
     async def _answer(self, body: bytes) -> Reply:
         down = refusal(503, f"plugin {self.plugin} does not run now")
@@ -127,7 +134,8 @@ class LocalEndpoint:
         owner = self._owner
         if not self._is_async:
             return owner.pool.submit(self.path, lambda: self._call(body), self._seconds)
-        if owner.on_loop >= THREADS + QUEUE:
+        # A task that ignores its cancellation runs on.
+        if max(owner.on_loop, owner.pool.load().running) >= THREADS + QUEUE:
             raise Full
         try:
             calling = owner.context.scope.loop.submit(self._call_async(body))
@@ -135,7 +143,13 @@ class LocalEndpoint:
             raise Ended from None
         owner.on_loop += 1
         here = asyncio.get_running_loop()
-        calling.add_done_callback(lambda _done: here.call_soon_threadsafe(self._left))
+
+        def leave(_done: object) -> None:
+            # The listener may have ended before.
+            with suppress(RuntimeError):
+                here.call_soon_threadsafe(self._left)
+
+        calling.add_done_callback(leave)
         return calling
 
     def _left(self) -> None:
@@ -143,15 +157,34 @@ class LocalEndpoint:
 
     def _call(self, body: bytes) -> Answer:
         webhook = self._webhook
-        if not isinstance(webhook, Webhook):
-            return Answer(webhook.answer(body), denied=False)
-        return answer(webhook, body, self._owner.context, check_stability=self._check)
+        with _contained():
+            if not isinstance(webhook, Webhook):
+                return Answer(webhook.answer(body), denied=False)
+            return answer(webhook, body, self._owner.context, check_stability=self._check)
 
     async def _call_async(self, body: bytes) -> Answer:
         webhook: Any = self._webhook
-        with self._owner.pool.running(self.path, self._seconds, time.monotonic()) as entry:
+        with self._owner.pool.running(self.path, self._seconds, time.monotonic()) as entry, _contained():
             entry.task = asyncio.current_task()
             return await answer_async(webhook, body, self._owner.context, check_stability=self._check)
+
+
+class _CallFailed(Exception):
+    """What surrounds the function of a webhook has failed, such as the plugin's checks of a struct."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__()
+        self.cause = cause
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    try:
+        yield
+    except (InvalidReview, WebhookFailed, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it may leave the loop of the listener, too
+        raise _CallFailed(error) from None
 
 
 class _Response(msgspec.Struct):

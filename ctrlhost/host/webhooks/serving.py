@@ -93,7 +93,8 @@ class Webhooks:
 
     def follow(self, plugin: str, routes: Iterable[WebhookRoute], app: Callable[[float], ASGIApp]) -> None:
         """Answer from the process of an isolated plugin, as `open`; `app` returns what asks it for so many seconds."""
-        own = [route for route in routes if route.path.split("/")[2] == plugin or route.path.startswith("/convert/")]
+        paths = (f"/validate/{plugin}/", f"/mutate/{plugin}/", "/convert/")
+        own = [route for route in routes if route.path.startswith(paths)]
         self._add(plugin, [ChildEndpoint(plugin, route.path, route.timeout, app(route.timeout)) for route in own])
         self.entries[plugin] = {route.path: route.entry for route in own}
         self._listen()

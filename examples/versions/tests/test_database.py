@@ -18,8 +18,8 @@ def database(version: str, name: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def host(ctrlhost_host: StartHost) -> HostUnderTest:
-    """A host with the plugin, whose webhooks the API server calls."""
-    return ctrlhost_host(plugin)
+    """A host whose webhooks the API server calls, with the rights that `ctrlhost manifests` prints."""
+    return ctrlhost_host(plugin, least_privilege=True)
 
 
 @pytest.mark.behaviour("webhooks/WH28")
@@ -29,6 +29,7 @@ def test_the_creator_is_the_default_user(host: HostUnderTest) -> None:
     assert len(user) == 1
     host.settle()
     assert host.get("v1/ConfigMap", "web")["data"] == {"users": user[0]}
+    assert host.unused_rights() == []
     # Only a new one has a creator.
     host.patch(Database, "web", {"spec": {"users": []}})
     assert host.get(Database, "web").spec.users == []

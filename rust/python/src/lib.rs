@@ -121,6 +121,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add_class::<feed::FeedKind>()?;
         module.add_function(wrap_pyfunction!(lifeline::end_with, module)?)?;
     }
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(lifeline::adopt_orphans, module)?)?;
     module.add_class::<informer::listener::Listener>()?;
     module.add_class::<signal::Signal>()?;
     module.add_class::<store::deferred::Deferred>()?;

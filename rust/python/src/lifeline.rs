@@ -1,4 +1,5 @@
-//! Ends this process when the one that started it is gone, also while a thread holds the interpreter.
+//! Processes of plugins: the end of one whose host is gone, also while a thread holds the interpreter, and the parent of
+//! one that another process has forked.
 
 use std::ffi::c_int;
 use std::io::Error;
@@ -8,6 +9,8 @@ use std::thread;
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, child_subreaper, set_child_subreaper};
 
 // SAFETY: this is the function of POSIX, which any thread may call.
 unsafe extern "C" {
@@ -29,6 +32,18 @@ pub(crate) fn end_with(socket: i32, code: i32) -> PyResult<()> {
         })
         .map_err(Error::into)
         .map(drop)
+}
+
+/// Begins or ends to become the parent of descendants whose own parent ends; returns whether this process did before.
+///
+/// `OSError` where the kernel refuses it.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+pub(crate) fn adopt_orphans(adopts: bool) -> PyResult<bool> {
+    let before = child_subreaper().map_err(Error::from)?;
+    // The number only has to be one.
+    set_child_subreaper(adopts.then_some(Pid::INIT)).map_err(Error::from)?;
+    Ok(before.is_some())
 }
 
 fn wait_for_end(socket: i32) {

@@ -87,6 +87,12 @@ MISTAKES: list[tuple[str, str, str, str]] = [
         "a webhook on all Secrets would match those that the host needs",
         "namespaces=",
     ),
+    (
+        'validate("apiextensions.k8s.io/v1/CustomResourceDefinition")',
+        VALIDATE,
+        "a webhook on CRDs would refuse those that the host installs at its start",
+        'failure_policy="Ignore"',
+    ),
     ('convert(Cache, source="v1", target=5)', CONVERT, "5 is not a kind", "source="),
     ('convert(Cache, source="v1", target="v2")', CONVERT, "Cache.example.com has no version v2; it has v1", "v1"),
     ('convert(Cache, source="v1", target="v1")', CONVERT, "converts v1 to itself", "two versions"),

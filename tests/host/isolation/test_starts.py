@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import textwrap
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ctrlhost.config.settings import HostSettings
 from ctrlhost.host.host import Host
 from ctrlhost.supervisor import run_directory
 from ctrlhost.testing import Fault
-from tests.host.conftest import StartHost
+from tests.host.conftest import Distributions, StartHost
 from tests.support.isolated_plugins import BAD, child_of, running, short_directory
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.plugin_sources import WIDGETS
@@ -310,3 +311,44 @@ def _crds_of(source: str) -> list[dict[str, Any]]:
     exec(textwrap.dedent(source), namespace)
     crds: list[dict[str, Any]] = namespace["ctrlhost_crds"]()
     return crds
+
+
+#: Says at its first reconcile what it is made of.
+FORKED = """
+    import multiprocessing, os, random, sys
+    import ctrlhost
+
+    before = set(sys.modules)
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        plugin.add_controller("c", reconcile, ctrlhost.For("v1", "ConfigMap"))
+
+    def reconcile(ctx, request):
+        later = sorted(name for name in set(sys.modules) - before if name.startswith("ctrlhost."))
+        ctx.log.info("VERSION of NAME: number %s, parent %d, imported %s", random.random(), os.getppid(), later)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            ctx.log.info("pool: %s", pool.apply(os.path.basename, ["a/b"]))
+"""
+
+
+@pytest.mark.behaviour("faster/FA17")
+def test_forked_plugins_start_with_the_code_of_now(
+    start_host: StartHost, distributions: Distributions, sandbox: Sandbox, client: Client
+) -> None:
+    for plugin in ("bad", "worse"):
+        distributions.add(plugin, FORKED.replace("NAME", plugin))
+    delay = "--set=supervision.restart_delay=10ms"
+    host = start_host(f"--kubeconfig={sandbox.kubeconfig}", "--isolate=all", delay, plugins="bad,worse")
+    client.create(config_map("one"))
+    lines = [host.line(f"VERSION of {plugin}: ") for plugin in ("bad", "worse")]
+    host.line("pool: b")
+    # Of another size, so that what was compiled of it is not used.
+    (distributions.folder / "test_bad.py").write_text(textwrap.dedent(FORKED).replace("VERSION of NAME", "upgraded"))
+    os.kill(child_of(lines[0]), signal.SIGKILL)
+    lines.append(host.line("upgraded: "))
+    numbers, parents, imported = zip(*(line["msg"].partition(": ")[2].split(", ", 2) for line in lines), strict=True)
+    assert len(set(numbers)) == 3
+    assert set(parents) == {f"parent {host.pid}"}
+    assert set(imported) == {"imported []"}
+    assert host.stop() == 0

@@ -7,7 +7,7 @@ use crate::key::QueueKey;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) first: Slot,
-    last: Slot,
+    pub(super) last: Slot,
 }
 
 /// Which of the two pairs of neighbours of an entry a list uses.

@@ -19,6 +19,7 @@ mod state;
 mod waiters;
 mod waits;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use crate::clock::{Clock, TimeListener};
 use crate::key::{IntoKey, KeyRef, QueueKey};
 use crate::metrics::Scrape;
 use crate::ratelimit::{Answer, LimiterError, RateLimiter};
-use crate::sync::{Condvar, Mutex, Rank};
+use crate::sync::{AtomicBool, Condvar, Mutex, Rank};
 use state::State;
 
 /// How a queue behaves.
@@ -66,6 +67,9 @@ pub struct Taken {
 /// A queue of keys that need work.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
+    /// Whether a key may be delayed, or a call of the limiter may delay one: false means that none is. Written under the
+    /// lock, and read without it.
+    delays: AtomicBool,
     /// Where drains wait.
     drained: Condvar,
     clock: Arc<dyn Clock>,
@@ -82,6 +86,7 @@ impl<K: QueueKey + Send + 'static> WorkQueue<K> {
         limiter.adopt_clock(&clock);
         let queue = Arc::new(Self {
             state: Mutex::new(Rank::Queue, State::new(options)),
+            delays: AtomicBool::new(false),
             drained: Condvar::default(),
             clock,
             limiter,
@@ -109,6 +114,11 @@ impl<K: QueueKey> WorkQueue<K> {
             queue: self,
             now: None,
         })
+    }
+
+    /// Return whether there may be a back-off to end; cheaper than [`QueueGuard::no_back_off`], which is exact.
+    pub fn may_back_off(&self) -> bool {
+        self.delays.load(Ordering::Relaxed)
     }
 
     /// Return the limiter; call it without the lock.

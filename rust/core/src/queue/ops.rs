@@ -1,11 +1,12 @@
 //! The operations on a queue, all of them under its lock.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::WorkQueue;
 use super::limiter_calls::CallId;
 use super::list::Age;
-use super::slab::{Slot, Stage};
+use super::slab::{NONE, Slot, Stage};
 use super::state::{DelayedAdd, State};
 use super::{Taken, snapshot::Snapshot};
 use crate::clock::Tick;
@@ -81,6 +82,7 @@ impl<K: QueueKey> QueueGuard<'_, K> {
             return Some(key);
         }
         self.count_retry(delay);
+        self.queue.delays.store(true, Ordering::Relaxed);
         let due = now.after(delay);
         if due == Tick::NEVER {
             return Some(key);
@@ -114,6 +116,7 @@ impl<K: QueueKey> QueueGuard<'_, K> {
         if self.state.shutting_down {
             return Err(key);
         }
+        self.queue.delays.store(true, Ordering::Relaxed);
         let state = &mut *self.state;
         let (slot, known) = state.slab.find_or_insert(key);
         let entry = state.slab.get_mut(slot);
@@ -178,7 +181,11 @@ impl<K: QueueKey> QueueGuard<'_, K> {
 
     /// Return whether there is no back-off to end: no key is delayed, and no call of the limiter will delay one.
     pub fn no_back_off(&self) -> bool {
-        self.state.delays.is_empty() && self.state.limiter_calls.is_empty()
+        let none = self.state.delays.is_empty() && self.state.limiter_calls.is_empty();
+        if none {
+            self.queue.delays.store(false, Ordering::Relaxed);
+        }
+        none
     }
 
     /// End the back-off of a key that its limiter has forgotten: the next failure asks the limiter again, also while a
@@ -229,9 +236,7 @@ impl<K: QueueKey> QueueGuard<'_, K> {
     /// End the work on a key, and queue it if it was added again meanwhile. Any other key is ignored.
     #[inline]
     pub fn done(&mut self, key: &(impl KeyRef<K> + ?Sized)) -> Option<K> {
-        // Only metrics need the time of the work.
-        let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
-        let now = if timed { self.tick() } else { Tick::ZERO };
+        let now = self.end_of_work();
         let state = &mut *self.state;
         let held = |slot: &Slot| {
             matches!(
@@ -245,6 +250,29 @@ impl<K: QueueKey> QueueGuard<'_, K> {
             }
             return None;
         };
+        self.end(slot, now)
+    }
+
+    /// Do the same as [`Self::done`] for the key that was handed out last, if `is` it: without a look-up. None for
+    /// another key.
+    #[inline]
+    pub fn done_last(&mut self, is: impl FnOnce(&K) -> bool) -> Option<Option<K>> {
+        let slot = self.state.processing.last;
+        if slot == NONE || !is(self.state.slab.key(slot)) {
+            return None;
+        }
+        let now = self.end_of_work();
+        Some(self.end(slot, now))
+    }
+
+    /// Return the time if anything needs that of the end of work: metrics, or delays.
+    fn end_of_work(&mut self) -> Tick {
+        let timed = self.state.metrics.is_some() || !self.state.delays.is_empty();
+        if timed { self.tick() } else { Tick::ZERO }
+    }
+
+    fn end(&mut self, slot: Slot, now: Tick) -> Option<K> {
+        let state = &mut *self.state;
         state.processing.unlink::<Age, K>(&mut state.slab, slot);
         state.processing_count -= 1;
         let entry = state.slab.get_mut(slot);

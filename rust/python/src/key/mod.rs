@@ -132,6 +132,13 @@ impl Key {
         }
     }
 
+    /// Return whether this is the object that was added.
+    #[inline]
+    pub(crate) fn is_object(&self, object: &Bound<'_, PyAny>) -> bool {
+        let own = self.object.as_ref();
+        own.is_some_and(|own| own.as_ptr() == object.as_ptr())
+    }
+
     /// Show the collector the object that was added.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.content {

@@ -223,6 +223,13 @@ impl WorkQueue {
 
     /// End the work on a key; it is queued again if it was added meanwhile. Does nothing for a key not in progress.
     fn done(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        // A single worker gives back what `get` has just returned: its content is not read again.
+        let last = self
+            .shared
+            .locked(py, |queue| queue.done_last(|known| known.is_object(key)))?;
+        if last.is_some() {
+            return Ok(());
+        }
         let mut buffer = KeyBuffer::new();
         let probe = Probe::new(key, &mut buffer)?;
         // The returned key is dropped after the lock is free.
@@ -242,8 +249,10 @@ impl WorkQueue {
     ///
     /// A delayed add that is pending stays.
     fn forget(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let no_back_off = self.shared.locked(py, |queue| queue.no_back_off())?;
-        let limiter = self.shared.queue()?.limiter();
+        let queue = self.shared.queue()?;
+        let no_back_off =
+            !queue.may_back_off() || self.shared.locked(py, |queue| queue.no_back_off())?;
+        let limiter = queue.limiter();
         if no_back_off && limiter.forgets_nothing() && is_simple(key, 0) {
             return Ok(());
         }
