@@ -67,6 +67,7 @@ class Installation:
                 )
             seen = live["metadata"]["resourceVersion"]
             try:
+                seen = _moved(client, crd, live)["metadata"]["resourceVersion"]
                 # Only what was compared is replaced: another replica may have another version of the plugin.
                 after = client.apply(
                     {**crd, "metadata": {**crd["metadata"], "resourceVersion": seen}}, field_manager="ctrlhost"
@@ -95,6 +96,27 @@ class Installation:
         after = client.apply(obj, field_manager="ctrlhost")
         if after["metadata"].get("resourceVersion") != seen and not client.dry_run:
             log.info("%s %s", "installed" if live is None else "updated", described(obj))
+
+
+def _moved(client: Client, crd: Mapping[str, Any], live: dict[str, Any]) -> dict[str, Any]:
+    """Let the conversions of the installed CRD lead where ours do, and return it.
+
+    A webhook has a Service or a URL, and an apply would leave the other one of both, which somebody else wrote.
+    """
+    own, other = _client_config(crd), _client_config(live)
+    if not own or all(name in own for name in ("service", "url") if name in other):
+        return live
+    config = {**dict.fromkeys(other), **own}
+    patch = {
+        "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]},
+        "spec": {"conversion": {"webhook": {"clientConfig": config}}},
+    }
+    return client.patch(_API_VERSION, _KIND, crd["metadata"]["name"], None, patch)
+
+
+def _client_config(crd: Mapping[str, Any]) -> Mapping[str, Any]:
+    webhook = (crd["spec"].get("conversion") or {}).get("webhook") or {}
+    return webhook.get("clientConfig") or {}
 
 
 def install_crds(

@@ -45,6 +45,8 @@ _FIRST_DELAY, _MAX_DELAY = 0.25, 30.0
 _LAST_TIMEOUT = 2.0
 _MANAGER = "ctrlhost-webhooks"
 _CONVERT = "/convert/"
+#: Where a CRD says who converts its objects.
+_CLIENT_CONFIG = "/spec/conversion/webhook/clientConfig"
 
 
 class HostParts(Protocol):
@@ -115,6 +117,8 @@ class Registration:
         self._own = Authority.new(time.time()) if is_own else None
         #: The certificates to trust, as PEM; None if others write them.
         self._trusted = self._own.bundle(time.time()) if self._own is not None else None
+        #: Whether to look again in a moment.
+        self._soon = False
         self._watched: set[tuple[str, str]] = set()
         #: What was registered by URL.
         self._applied: set[tuple[str, str]] = set()
@@ -158,12 +162,16 @@ class Registration:
         client, address = self._state.client, self._address()
         if client is None or not isinstance(address, UrlAddress):
             return
+        later = ServiceAddress(client.namespace, self._settings.webhook_service)
         for plugin, entries in self._listener.entries.items():
-            for wanted in configurations(plugin, entries, address):
-                try:
+            try:
+                for wanted in configurations(plugin, entries, address):
                     self._remove(client, wanted)
-                except CtrlhostError as error:
-                    log.warning("%s %s stays: %s", wanted["kind"], wanted["metadata"]["name"], error)
+                for path in entries:
+                    if path.startswith(_CONVERT):
+                        self._lead_back(client, path, address, later)
+            except CtrlhostError as error:
+                log.warning("plugin %s: its webhooks stay registered: %s", plugin, error)
 
     def _run(self) -> None:
         delays = doubling(_FIRST_DELAY, _MAX_DELAY)
@@ -178,14 +186,19 @@ class Registration:
             else:
                 self._report("", "")
                 delays = doubling(_FIRST_DELAY, _MAX_DELAY)
-                self._clock.wait(self._wake, until)
+                if self._soon:
+                    self._wake.wait(_FIRST_DELAY)
+                else:
+                    self._clock.wait(self._wake, until)
 
     def _look(self) -> float | None:
         """Do what there is to do; return the seconds until more is due."""
+        self._soon = False
         until = self._follow_authority()
         client, address = self._client(), self._address()
         if client is None or address is None:
-            return _FIRST_DELAY
+            self._soon = True
+            return None
         if self._trusted is None and not self._url:
             # Others write the configurations, such as cert-manager.
             return until
@@ -206,7 +219,8 @@ class Registration:
             return PERIOD
         client, time = self._client(), self._clock.time
         if client is None:
-            return _FIRST_DELAY
+            self._soon = True
+            return None
         if self._secret is None:
             self._secret = AuthoritySecret(client, client.namespace, time)
             self._watch("v1", "Secret", NAME, client.namespace)
@@ -225,7 +239,7 @@ class Registration:
             self._listener.certify(AuthorityPairs(lambda: secret.authority or authority, names, time))
         now = time()
         self._trusted = authority.bundle(now)
-        return max(authority.next_change(now) - now, 0.0)
+        return max(authority.next_change(now) - now, _MAX_DELAY if problem else 0.0)
 
     def _client(self) -> Client | None:
         client = self._state.client
@@ -277,22 +291,22 @@ class Registration:
 
     def _convert(self, client: Client, plugin: str, path: str, address: Address) -> bool:
         """Let the conversions of a CRD lead here; return whether they do."""
-        group, _, plural = path.removeprefix(_CONVERT).partition("/")
-        name = f"{plural}.{group}"
+        name = _crd_of(path)
+        if not self._crds_tried(plugin):
+            # The host installs it.
+            self._soon = True
+            return False
         self._watch(*CRDS, name)
         live = client.find(*CRDS, name)
         webhook = ((live or {}).get("spec", {}).get("conversion") or {}).get("webhook")
-        if not webhook and not self._crds_tried(plugin):
-            return False
         is_there = self._found(plugin, CRDS[1], name, webhook, "it has no conversion by webhook")
         if live is None or not webhook:
             return is_there
-        at = "/spec/conversion/webhook/clientConfig"
         if isinstance(address, UrlAddress):
             if webhook.get("clientConfig") != (config := address.client_config(path)):
-                self._patch(client, live, [{"op": "add", "path": at, "value": config}])
+                self._patch(client, live, [{"op": "add", "path": _CLIENT_CONFIG, "value": config}])
         else:
-            self._trust(client, live, [at])
+            self._trust(client, live, [_CLIENT_CONFIG])
         return True
 
     def _crds_tried(self, plugin: str) -> bool:
@@ -334,6 +348,14 @@ class Registration:
                 preconditions = {"resourceVersion": version}
                 client.delete(API_VERSION, kind, name, preconditions=preconditions, timeout=_LAST_TIMEOUT)
 
+    def _lead_back(self, client: Client, path: str, address: UrlAddress, later: Address) -> None:
+        """Let the conversions of a CRD lead to a Service again, which an operator may then apply."""
+        live = client.find(*CRDS, _crd_of(path), timeout=_LAST_TIMEOUT)
+        webhook = ((live or {}).get("spec", {}).get("conversion") or {}).get("webhook") or {}
+        if live is not None and webhook.get("clientConfig") == address.client_config(path):
+            with contextlib.suppress(Conflict):
+                self._patch(client, live, [{"op": "add", "path": _CLIENT_CONFIG, "value": later.client_config(path)}])
+
     def _watch(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
         """Look again whenever somebody changes this object."""
         factory = self._state.factory
@@ -364,6 +386,12 @@ def _with_port(url: str, address: str) -> str:
     if parts.port != 0:
         return url
     return parts._replace(netloc=f"{parts.netloc.rpartition(':')[0]}:{address.rpartition(':')[2]}").geturl()
+
+
+def _crd_of(path: str) -> str:
+    """Return the name of the CRD whose objects are converted at a path."""
+    group, _, plural = path.removeprefix(_CONVERT).partition("/")
+    return f"{plural}.{group}"
 
 
 def _facts(configuration: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import ctrlhost
 from ctrlhost.server.authority import NAME, OVERLAP, Authority
 from ctrlhost.server.certificates import PERIOD
 from ctrlhost.testing import ManualClock
-from ctrlhost.webhooks.configurations import API_VERSION, MUTATING, OUTSIDE, VALIDATING
+from ctrlhost.webhooks.configurations import API_VERSION, CRDS, MUTATING, OUTSIDE, VALIDATING
 from tests.support.declared import declared
 from tests.support.objects import pod
 from tests.support.waiting import eventually
@@ -25,6 +26,7 @@ from tests.support.webhook_replicas import SERVICE, Replicas, config_map, ready,
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ctrlhost.testing import HostUnderTest
     from tests.support.control_plane import ControlPlane
     from tests.support.host_process import HostProcess
 
@@ -308,6 +310,24 @@ def test_a_host_outside_of_the_cluster_registers_by_url_and_takes_over_what_a_ki
     eventually(lambda: answer("created"))
 
 
+@behaviour("webhooks/WH13")
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_host_with_a_sandbox_registers_by_itself(
+    start_host: Callable[..., HostProcess], distributions: Any, isolated: bool
+) -> None:
+    distributions.add("guard", GUARD)
+    host = start_host("--sandbox", *(["--isolate=guard"] if isolated else []), plugins="guard")
+    host.line("registered its webhooks as ValidatingWebhookConfiguration guard.dev.ctrlhost")
+    client = ctrlhost.Client.load(host.kubeconfig)
+    try:
+        client.create(config_map("red", "default", color="red"))
+        with pytest.raises(ctrlhost.ApiError, match="no blue"):
+            client.create(config_map("blue", "default", color="blue"))
+    finally:
+        client.close()
+    assert host.stop() == 0
+
+
 @behaviour("webhooks/WH15")
 def test_a_host_that_is_down_does_not_keep_its_own_namespace_from_what_it_needs(server: ControlPlane) -> None:
     with Replicas(server, guarded) as replicas:
@@ -368,3 +388,60 @@ def test_a_plugin_without_webhooks_needs_no_secret_and_no_listener(sandbox_contr
         assert "webhooks" not in ready(host)[1]
         assert replicas.secret() is None
         assert replicas.names == []
+
+
+class Old(msgspec.Struct):
+    size: int
+
+
+class New(msgspec.Struct):
+    width: int
+
+
+@ctrlhost.resource("leading.example.com/v1alpha1", kind="Panel")
+class OldPanel(ctrlhost.Model[Old, ctrlhost.ModelStatus]):
+    pass
+
+
+@ctrlhost.resource("leading.example.com/v1", kind="Panel", storage=True)
+class Panel(ctrlhost.Model[New, ctrlhost.ModelStatus]):
+    pass
+
+
+def converting() -> Any:
+    """Return a plugin with a kind in two versions."""
+    plugin = declared("converting")
+    plugin.convert(Panel, source=OldPanel, target=Panel)(lambda obj: {**obj, "spec": {"width": obj["spec"]["size"]}})
+    plugin.convert(Panel, source=Panel, target=OldPanel)(lambda obj: {**obj, "spec": {"size": obj["spec"]["width"]}})
+    return plugin
+
+
+@behaviour("webhooks/WH13")
+def test_conversions_lead_to_the_host_while_it_runs(
+    server: ControlPlane, ctrlhost_host: Callable[..., HostUnderTest]
+) -> None:
+    client, name = server.client, "panels.leading.example.com"
+
+    def where() -> dict[str, Any]:
+        crd = client.get(*CRDS, name)
+        return dict(crd["spec"]["conversion"]["webhook"]["clientConfig"])
+
+    # As an operator has applied it, for a host in the cluster.
+    plugin = converting()
+    (crd,) = plugin.ctrlhost_crds()
+    client.apply(crd, field_manager="kubectl")
+    assert "service" in where()
+    for _ in range(2):
+        host = ctrlhost_host(plugin, server=server.kubeconfig)
+        (runtime,) = host.host.plugins
+        assert (runtime.state, runtime.restarted) == ("running", {})
+        assert where()["url"] == f"https://{host.host.webhook_address}/convert/leading.example.com/panels"
+        host.apply(
+            {"apiVersion": "leading.example.com/v1", "kind": "Panel", "metadata": {"name": "p"}, "spec": {"width": 3}}
+        )
+        assert host.get("leading.example.com/v1alpha1/Panel", "p").to_dict()["spec"] == {"size": 3}
+        host.stop()
+        # So that what an operator applies then is valid.
+        assert set(where()) == {"service"}
+        client.apply(crd, field_manager="kubectl")
+    client.delete(*CRDS, name)
