@@ -55,6 +55,8 @@ def test_both_versions_show_the_same_objects(host: HostUnderTest) -> None:
     applied = host.apply(database(V1ALPHA1, "old", user="ann", size=2))
     assert any("deprecated" in warning for warning in applied.warnings)
     assert host.get(Database, "old").spec == Spec(["ann"], 2)
+    # The webhooks of v1 are asked about requests in the other version, too.
+    assert host.admit(database(V1ALPHA1, "mine"))[0]["spec"]["user"]
     host.apply(database(V1, "new", users=["bob", "eve"]))
     old = host.get(OldDatabase, "new")
     assert (old.spec.user, json.loads(old.metadata.annotations[OTHERS])) == ("bob", ["eve"])

@@ -13,7 +13,15 @@ from sandbox.tests.conftest import Crd, crd_body
 from tests.support.compared import Pair
 from tests.support.http_client import APPLY, MERGE, Api
 from tests.support.waiting import eventually
-from tests.support.webhook_server import Respond, WebhookServer, webhook_server
+from tests.support.webhook_server import (
+    ALLOWED,
+    Respond,
+    WebhookServer,
+    configuration,
+    patches,
+    webhook,
+    webhook_server,
+)
 
 NAMES = {"v1": "size", "v2": "amount"}
 
@@ -237,3 +245,38 @@ def test_events_stay_in_order_while_conversions_wait(
     versions = [int(obj["metadata"]["resourceVersion"]) for obj in seen]
     assert versions == sorted(versions)
     assert seen[-1]["spec"]["amount"] in range(30)
+
+
+@pytest.mark.behaviour("webhooks/WH27")
+def test_admission_webhooks_see_the_version_of_their_rules(
+    each_api: Api, namespace: str, group: str, webhooks: WebhookServer
+) -> None:
+    crd = establish(each_api, group, namespace, webhooks)
+    webhooks.webhooks["/mutate"] = patches({"op": "replace", "path": "/spec/size", "value": 7})
+    webhooks.webhooks["/validate"] = lambda _review: ALLOWED
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["*"], "resources": [crd.plural]}
+    urls = []
+    for sort, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
+        entry = webhook(f"{sort.lower()}.{group}", webhooks.client_config(path), rule)
+        url = f"/apis/admissionregistration.k8s.io/v1/{sort.lower()}webhookconfigurations"
+        each_api.post(url, configuration(group, entry, sort=sort)).expect(201)
+        urls.append(f"{url}/{group}")
+    second = {**crd.obj(amount=1), "apiVersion": f"{group}/v2"}
+    try:
+        trying = {"dryRun": "All"}
+        eventually(
+            lambda: (
+                each_api.post(crd.path(namespace, "", "v2"), second, **trying).json().get("spec") == {"amount": 7}
+                and webhooks.reviews("/validate")
+            )
+        )
+        created = each_api.post(crd.path(namespace, "", "v2"), second).expect(201)
+        assert spec_of(created) == ("v2", {"amount": 7})
+        assert spec_of(each_api.get(crd.path(namespace, "a")).expect(200)) == ("v1", {"size": 7})
+        for path, size in (("/mutate", 1), ("/validate", 7)):
+            review = webhooks.reviews(path)[-1]
+            assert spec_of(review["object"]) == ("v1", {"size": size})
+            assert (review["kind"]["version"], review["requestKind"]["version"]) == ("v1", "v2")
+    finally:
+        for url in urls:
+            each_api.delete(url).expect(200)

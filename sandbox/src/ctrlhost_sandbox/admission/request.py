@@ -56,8 +56,12 @@ class Request:
 
     def served(self, obj: Object | None, kind: Kind) -> Object | None:
         """Return an object in the version of a kind of its table."""
-        if obj is None or kind is self.operation.kind:
+        own = self.operation.kind
+        if obj is None or kind is own:
             return obj
+        if kind.custom is not None and kind.custom.converter is not None and obj.get("apiVersion") == own.api_version:
+            (converted,) = kind.custom.converter.convert([obj], kind.api_version)
+            return converted
         return {**obj, "apiVersion": kind.api_version}
 
     def described(self, kind: Kind) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ctrlhost_sandbox.apimachinery import status, suspension
 from ctrlhost_sandbox.apimachinery.objects import same
 from ctrlhost_sandbox.apimachinery.status import Failure
 from ctrlhost_sandbox.patch.json_patch import PatchError, json_patch
+from ctrlhost_sandbox.schema import structural
 from ctrlhost_sandbox.schema.normalize import Undecodable
 
 if TYPE_CHECKING:
@@ -206,15 +207,21 @@ def _patched(request: Request, webhook: _Webhook, response: Response) -> Object 
         changed = json_patch(request.served(request.obj, webhook.kind), patch)
     except (PatchError, Failure) as error:
         raise status.internal(str(error)) from None
-    return _finished(request, changed)
+    return _finished(request, webhook.kind, changed)
 
 
-def _finished(request: Request, changed: Any) -> Object:
-    """Return a patched object in canonical form: without fields that its kind does not have, and with defaults."""
+def _finished(request: Request, kind: Kind, changed: Any) -> Object:
+    """Return a patched object in canonical form: without fields that its kind does not have, and with defaults.
+
+    It was patched in the version of `kind`.
+    """
     before = request.obj
     assert before is not None
     if type(changed) is not dict or type(changed.get("metadata")) is not dict:
         raise status.internal("the patched object is not an object with metadata")
+    if kind is not request.operation.kind and kind.custom is not None and kind.custom.converter is not None:
+        structural.default(kind.custom.schema, changed)
+        (changed,) = kind.custom.converter.convert([changed], before["apiVersion"])
     changed["apiVersion"] = before["apiVersion"]
     if same(changed, before):
         return before
