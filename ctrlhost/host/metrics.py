@@ -85,7 +85,7 @@ class HostMetrics:
     def exposition(self, plugins: Sequence[Collected], accept: str = "") -> tuple[bytes, str]:
         """Return all metrics in the format that the `Accept` header asks for, and the content type.
 
-        Those of plugins are as they were collected last.
+        Those of plugins are as they were collected last. A metric without series is left out.
         """
         content_type = choose_encoder(accept)[1]
         own = [Family(metric) for metric in (*self.registry.collect(), *about_collections(plugins))]
@@ -96,7 +96,7 @@ class HostMetrics:
             for family in plugin.families:
                 families.add(family, plugin)
         end = b"# EOF\n" if "openmetrics" in content_type else b""
-        return b"".join([*(family.text(accept) for family in families), end]), content_type
+        return b"".join([*(family.text(accept) for family in families if family.series), end]), content_type
 
 
 class _Families:

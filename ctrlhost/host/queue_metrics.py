@@ -117,7 +117,8 @@ class QueueCollector(Collector):
         for field, family in _FAMILIES.items():
             metric = family.metric()
             for labels, row in labelled:
-                _add_samples(metric, labels, row[field])
+                if metric.type != "histogram" or any(row[field][0]):
+                    _add_samples(metric, labels, row[field])
             yield metric
 
 

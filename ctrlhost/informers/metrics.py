@@ -148,7 +148,7 @@ class InformerMetrics:
 
     @staticmethod
     def _add_callbacks(families: dict[str, Any], informer: Informer) -> None:
-        """Add the metrics of functions; one that several handlers call is counted once."""
+        """Add the metrics of functions that were called; one that several handlers call is counted once."""
         sums: dict[tuple[str, str], list[float]] = {}
         for callback_metric in informer.callback_metrics:
             values = (callback_metric.counts.calls, callback_metric.counts.seconds, callback_metric.counts.errors)
@@ -158,7 +158,7 @@ class InformerMetrics:
             ]
         labels = _labels(informer)
         for (use, name), totals in sorted(sums.items()):
-            for family, value in zip(("calls", "seconds", "errors"), totals, strict=True):
+            for family, value in zip(("calls", "seconds", "errors"), totals, strict=True) if any(totals) else ():
                 families[f"ctrlhost_handler_{family}"].add_metric([*labels, use, name], value)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ctrlhost import For, Watches
-from tests.support.plugin_modules import config_map
+from ctrlhost import For, PluginContext, Watches
+from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -64,3 +65,31 @@ def test_the_metrics_of_two_informers_are_those_of_the_reference(ctrlhost_host) 
             assert {entry["resource"] for entry in sets} >= {"configmaps", "secrets"}, name
     for (name, label), values in VALUES.items():
         assert {sample.labels[label] for sample in samples if sample.name == name} == values
+
+
+@pytest.mark.behaviour("oncall/OC24")
+def test_what_has_no_value_is_left_out(ctrlhost_host) -> None:
+    def maps(_obj: Any) -> list[Any]:
+        return []
+
+    def setup(plugin: PluginContext) -> None:
+        selector = "none=such"
+        watched = Watches("v1", "Service", map=maps, label_selector=selector)
+        plugin.add_controller("busy", lambda ctx, request: None, For("v1", "ConfigMap"))
+        plugin.add_controller("idle", lambda ctx, request: None, For("v1", "Secret", label_selector=selector), watched)
+
+    host = ctrlhost_host(plugin_of(setup), listen="127.0.0.1:0")
+    host.client.create(config_map("one"))
+    host.run_until_idle()
+    with urllib.request.urlopen(f"http://{host.host.address}/metrics") as answer:
+        text = answer.read().decode()
+    families = list(text_string_to_metric_families(text))
+    assert [family.name for family in families if not family.samples] == []
+    ran = {
+        family.name: {sample.labels["controller"].rpartition("/")[2] for sample in family.samples}
+        for family in families
+        if family.type == "histogram" and family.name.startswith(("workqueue_", "controller_runtime_"))
+    }
+    assert len(ran) == 3
+    assert set(map(frozenset, ran.values())) == {frozenset({"busy"})}
+    assert 'use="map"' not in text
