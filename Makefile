@@ -208,7 +208,7 @@ soak: venv $(CONTROLPLANE) $(PROTOBUF) ## The long versions of the leak, stress,
 	CTRLHOST_BITCOIN_SOAK=1 $(PYTEST) --quiet tests/e2e -k "bitcoin and (at_rest or left_in_peace)"
 	CTRLHOST_KILLS=1000 CTRLHOST_FUZZ_REQUESTS=100000 $(PYTEST) --quiet sandbox/tests -k "kills or fuzzed" --timeout 7200
 	CTRLHOST_DIFFERENTIAL_SECONDS=600 $(PYTEST) --quiet tests/differential
-	CTRLHOST_SHARD_STATES=1000000 $(PYTEST) --quiet tests/coordination --timeout 3600
+	CTRLHOST_SHARD_STATES=1000000 CTRLHOST_SHARD_WALKS=300 $(PYTEST) --quiet tests/coordination --timeout 3600
 
 BENCH := $(BIN)/python -m pytest benches --benchmark-enable --timeout 900
 bench: $(if $(SHORT),venv,release-core) $(PEERS) $(CONTROLPLANE) ## Measure against the peers in one run; SHORT=1 for the headline figures of CI

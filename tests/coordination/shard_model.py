@@ -21,6 +21,8 @@ SILENCE = 2
 #: Ticks after the sending of a renewal in which its sender acts.
 DEADLINE = 2
 NOBODY = -1
+#: A Lease that is created again begins with the next multiple.
+UID = 100
 
 #: Each rule that a search can break, and what then happens.
 RULES = {
@@ -35,6 +37,8 @@ RULES = {
     "closed": "a range opens again when the answer to the write that gives it away is lost",
     "epoch": "an older map is accepted after a newer one",
     "ids": "a range of nobody is taken before each held Lease shows the id of the new map",
+    "deletion": "an incarnation is over as soon as its Lease was deleted",
+    "ids of deleted": "a range of nobody is taken while the holder of a deleted Lease may act by the last map",
     "id early": "a member shows the id of the new map before its runs have ended",
 }
 
@@ -47,9 +51,12 @@ class Lease(NamedTuple):
     """What the server has. Its holder, if any, is the incarnation `transitions` of its replica."""
 
     held: bool
+    #: Its uid and how often it had a new holder, as one number.
     transitions: int
     #: The id of the map that its replica accepted.
     map_id: int
+    #: Whether it was deleted, and not yet created again.
+    gone: bool = False
 
 
 class Entry(NamedTuple):
@@ -86,6 +93,9 @@ class View(NamedTuple):
     #: Ticks since that change was seen.
     age: int
     newest: bool
+    gone: bool = False
+    #: Ticks since its last deletion was seen.
+    gone_age: int = SILENCE
 
 
 class Write(NamedTuple):
@@ -134,9 +144,10 @@ class State(NamedTuple):
     older: Map | None
     replicas: tuple[Replica, ...]
     late: tuple[Late, ...]
-    #: How many fences and releases, and how many losses of the map, may still happen.
+    #: How many fences and releases, losses of the map, and deletions of Leases may still happen.
     fences: int
     losses: int
+    deletions: int
 
 
 class Step(NamedTuple):
@@ -158,12 +169,20 @@ class Model:
     """The protocol, with at most one of its rules broken, and the bounds of a search."""
 
     def __init__(
-        self, broken: str = "", *, replicas: int = 3, ranges: int = 2, fences: int = 2, late: int = 1, losses: int = 0
+        self,
+        broken: str = "",
+        *,
+        replicas: int = 3,
+        ranges: int = 2,
+        fences: int = 2,
+        late: int = 1,
+        losses: int = 0,
+        deletions: int = 0,
     ) -> None:
         assert not broken or broken in RULES
         self.broken = broken
         self.replicas, self.ranges = range(replicas), range(ranges)
-        self.fences, self.late, self.losses = fences, late, losses
+        self.fences, self.late, self.losses, self.deletions = fences, late, losses, deletions
         self.deadline = DEADLINE + (broken == "deadline")
 
     def start(self) -> State:
@@ -172,7 +191,9 @@ class Model:
         shards = Map(0, (Entry(0, 0),) * len(self.ranges))
         views = (View(held=True, transitions=0, age=0, newest=True),) * len(self.replicas)
         replica = Replica(0, 0, True, shards, True, (OPEN,) * len(self.ranges), views)
-        return State(leases, shards, None, (replica,) * len(self.replicas), (), self.fences, self.losses)
+        return State(
+            leases, shards, None, (replica,) * len(self.replicas), (), self.fences, self.losses, self.deletions
+        )
 
     # ---- what is true in a state -----------------------------------------------------------------------------------
 
@@ -207,6 +228,10 @@ class Model:
             return True
         if self.broken == "incarnation":
             return not view.held
+        if incarnation // UID < view.transitions // UID or (
+            view.gone and incarnation // UID == view.transitions // UID
+        ):
+            return view.gone_age >= SILENCE or self.broken == "deletion"
         if self.broken == "transitions":
             return not view.held or view.transitions > incarnation
         return view.transitions > incarnation or (view.transitions == incarnation and not view.held)
@@ -267,6 +292,12 @@ class Model:
             lost = Map(state.map.id + 1, (Entry(NOBODY, NOBODY),) * len(self.ranges))
             lost_state = state._replace(losses=state.losses - 1)
             yield Step(NOBODY, "the map is lost and written anew", self.map_written(lost_state, lost), fault=True)
+        if state.deletions:
+            for a, lease in enumerate(state.leases):
+                if not lease.gone:
+                    fewer = state._replace(deletions=state.deletions - 1)
+                    after = self.lease_written(fewer, a, lease._replace(held=False, gone=True))
+                    yield Step(NOBODY, f"the Lease of {a} is deleted", after, fault=True)
         yield from self.late_steps(state)
         for m in self.replicas:
             yield from self.renewal_steps(state, m)
@@ -286,7 +317,10 @@ class Model:
                 phases = tuple(CLOSED if phase == CLOSING else phase for phase in phases)
             if renewal:
                 renewal = renewal._replace(age=min(renewal.age + 1, self.deadline))
-            views = tuple(view._replace(age=min(view.age + 1, SILENCE)) for view in replica.views)
+            views = tuple(
+                view._replace(age=min(view.age + 1, SILENCE), gone_age=min(view.gone_age + 1, SILENCE))
+                for view in replica.views
+            )
             replicas.append(replica._replace(age=age, phases=phases, renewal=renewal, views=views))
         return state._replace(replicas=tuple(replicas))
 
@@ -335,7 +369,8 @@ class Model:
         elif replica.age:
             # Without a holder it was fenced, or it released the Lease.
             fresh = replica.lease_newest and not lease.held
-            transitions = lease.transitions + 1 if fresh else replica.incarnation
+            following = (lease.transitions // UID + 1) * UID if lease.gone else lease.transitions + 1
+            transitions = following if fresh else replica.incarnation
             yield Step(m, "sends a renewal", became(replica, renewal=Renewal(transitions, replica.shows)))
         free = lease.held and replica.lease_newest and not renewal
         if free and state.fences and not any(self.acts(state, m, r) for r in self.ranges):
@@ -363,7 +398,9 @@ class Model:
                 continue
             lease = state.leases[a]
             if not view.newest:
-                seen = View(lease.held, lease.transitions, age=0, newest=True)
+                deleted = (lease.gone and not view.gone) or lease.transitions // UID > view.transitions // UID
+                gone_age = 0 if deleted else view.gone_age
+                seen = View(lease.held, lease.transitions, age=0, newest=True, gone=lease.gone, gone_age=gone_age)
                 after = replica._replace(views=put(replica.views, a, seen))
                 yield Step(m, f"sees the Lease of {a}", state._replace(replicas=put(state.replicas, m, after)))
             elif view.held and view.age >= SILENCE and replica.fence == NOBODY and state.fences:
@@ -374,7 +411,8 @@ class Model:
             a = replica.fence
             unanswered = self.lease_written(state, a, state.leases[a]._replace(held=False))
             yield Step(m, f"has its fence of {a} taken, without the answer", unanswered, fault=True)
-            views = put(replica.views, a, View(held=False, transitions=state.leases[a].transitions, age=0, newest=True))
+            emptied = replica.views[a]._replace(held=False, transitions=state.leases[a].transitions, age=0, newest=True)
+            views = put(replica.views, a, emptied)
             after = unanswered.replicas[m]._replace(views=views)
             yield Step(m, f"fences {a}", unanswered._replace(replicas=put(unanswered.replicas, m, after)))
             after = replica._replace(fence=NOBODY)
@@ -397,7 +435,10 @@ class Model:
             stale = self.accepted(m, replica, state.older)._replace(map_newest=False)
             yield Step(m, "accepts the older map", became(stale))
         waits = not replica.listed and any(entry.owner == NOBODY for entry in replica.map.entries)
-        if waits and all(lease.map_id == replica.map.id for lease in state.leases if lease.held):
+        ended = self.broken == "ids of deleted" or all(
+            view.newest and view.gone_age >= SILENCE for a, view in enumerate(replica.views) if a != m
+        )
+        if waits and ended and all(lease.map_id == replica.map.id for lease in state.leases if lease.held):
             yield Step(m, "lists the Leases", became(replica._replace(listed=True)))
 
     def other_id_steps(self, state: State, m: int) -> Iterator[Step]:
@@ -551,7 +592,7 @@ def long_walks(model: Model, states: int, *, length: int = 200, seed: int = 1, s
 def heals(model: Model, state: State, dead: int = NOBODY, *, ticks: int = 40, seed: int = 1) -> bool:
     """Play on without faults and without the dead replica; return whether each range is open on one that lives."""
     choose = random.Random(seed)
-    state = state._replace(fences=1_000_000, losses=0)
+    state = state._replace(fences=1_000_000, losses=0, deletions=0)
     for _ in range(ticks):
         for _ in range(200):
             steps = [step for step in model.steps(state) if step.replica not in (NOBODY, dead) and not step.fault]

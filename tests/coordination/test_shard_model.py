@@ -15,7 +15,16 @@ STATES = int(os.environ.get("CTRLHOST_SHARD_STATES", "20000"))
 #: Of a search for a counter-example, which ends long before.
 BOUND = 300_000
 SEARCHES = {"breadth first": (breadth_first, 0.002), "long walks": (long_walks, 0.02)}
-LOSSES = {"the map stays": 0, "the map is lost at any moment": 1}
+LOSSES = {
+    "the map stays": {},
+    "the map is lost at any moment": {"losses": 1},
+    "a Lease is deleted": {"deletions": 1},
+    "the map and a Lease": {"losses": 1, "deletions": 1},
+}
+
+
+#: The rules for a new map.
+LOST = {"ids", "ids of deleted", "id early"}
 
 
 def search(name: str, model: Model) -> Found:
@@ -30,7 +39,7 @@ def search(name: str, model: Model) -> Found:
 @pytest.mark.parametrize("losses", LOSSES)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_two_replicas_never_act_on_one_range_and_each_range_is_open_in_the_end(name, losses):
-    model = Model(replicas=3, ranges=2, losses=LOSSES[losses])
+    model = Model(replicas=3, ranges=2, **LOSSES[losses])
     found = search(name, model)
     assert found.steps == []
     assert found.states >= STATES
@@ -43,15 +52,18 @@ def test_two_replicas_never_act_on_one_range_and_each_range_is_open_in_the_end(n
 
 def broken(rule: str) -> Found:
     """Search with two replicas and one range, the smallest case in which a rule matters."""
-    if rule in {"ids", "id early"}:
-        return breadth_first(Model(rule, replicas=2, ranges=1, fences=0, late=0, losses=1), BOUND)
+    if rule in LOST:
+        deletions = int(rule == "ids of deleted")
+        return breadth_first(Model(rule, replicas=2, ranges=1, fences=0, late=0, losses=1, deletions=deletions), BOUND)
+    if rule == "deletion":
+        return breadth_first(Model(rule, replicas=2, ranges=1, fences=0, late=0, deletions=1), BOUND)
     return long_walks(Model(rule, replicas=2, ranges=1), BOUND, length=100)
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        pytest.param(rule, marks=pytest.mark.behaviour("shards/SH26" if rule in {"ids", "id early"} else "shards/SH24"))
+        pytest.param(rule, marks=pytest.mark.behaviour("shards/SH26" if rule in LOST else "shards/SH24"))
         for rule in RULES
     ],
 )
