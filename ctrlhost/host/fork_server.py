@@ -33,13 +33,13 @@ _MODULES = (
     "ctrlhost.own_writes.self_events",
     "ctrlhost.plugin.context",
     "ctrlhost.server.app",
-    "ctrlhost.server.connection",
+    "ctrlhost.server.counts",
+    "ctrlhost.server.exchange",
+    "ctrlhost.server.lifespan",
     "ctrlhost.server.listener",
     "ctrlhost.server.proxy",
     "ctrlhost.workqueue",
     "packaging.requirements",
-    "uvicorn.lifespan.on",
-    "uvicorn.protocols.http.h11_impl",
     "yaml",
 )
 #: The largest name of a plugin, in bytes.
