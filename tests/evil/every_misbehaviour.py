@@ -163,13 +163,20 @@ def ask_webhooks(host: HostProcess, sort: str) -> None:
             response = connection.getresponse()
             return response.status, response.read()
 
+    def is_calm() -> bool:
+        # A client that a busy machine holds up for 5 s in its handshake is cut off.
+        with suppress(ConnectionError):
+            status, body = ask("/validate/calm/calm")
+            assert status == 200
+            return b"calmly" in body
+        return False
+
     with ThreadPoolExecutor(REVIEWS) as threads:
         asked = [threads.submit(ask, f"/{sort}/evil/evil") for _ in range(REVIEWS)]
         for _ in range(3):
-            status, body = ask("/validate/calm/calm")
-            assert status == 200
-            assert b"calmly" in body
-        assert {future.result()[0] for future in asked} <= {200, 429, 500, 503, 504}
+            host.eventually(is_calm, "answer of the calm plugin")
+        answers = {future.result()[0] for future in asked if not isinstance(future.exception(), ConnectionError)}
+        assert answers <= {200, 429, 500, 503, 504}
 
 
 def change(control_plane: ControlPlane, namespace: str) -> None:
