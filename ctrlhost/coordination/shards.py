@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ctrlhost.coordination.balance import Balance, Member, Pace, balance, grain, reshaped
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
-from ctrlhost.coordination.shard_map import NewerMap, new_map
+from ctrlhost.coordination.shard_map import END, NewerMap, new_map
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -286,23 +286,25 @@ class Shards:
         return self.ownership.surrender(span)
 
     def _weighed(self, me: Incarnation, lines: Mapping[str, Line]) -> dict[str, Line]:
-        """Return the lines with the own ranges weighed, cut and joined."""
-        total = sum(entry.weight for line in lines.values() for entry in line)
-        members = max(sum(not member.leaving for member in self._members()), self._min_members)
-        limit = grain(total, members)
-        phases = self.ownership.phases()
-
-        def contents(span: Span) -> Sequence[tuple[int, int]] | None:
-            return self.caches.contents(span) if phases.get(span) is Phase.OPEN else None
-
+        """Return the lines with the own open ranges weighed, cut and joined."""
+        open_here = [span for span, phase in self.ownership.phases().items() if phase is Phase.OPEN]
+        held = {span: self.caches.contents(span) for span in open_here}
+        total = sum(weight for contents in held.values() for _, weight in contents)
+        for name, line in lines.items():
+            ends = [*(entry.start for entry in line[1:]), END]
+            spans_of_line = [Span(name, entry.start, end) for entry, end in zip(line, ends, strict=True)]
+            total += sum(entry.weight for entry, span in zip(line, spans_of_line, strict=True) if span not in held)
+        limit = grain(total, max(sum(not member.leaving for member in self._members()), self._min_members))
         return {
-            name: reshaped(line, {me}, limit, lambda start, end, name=name: contents(Span(name, start, end)))  # type: ignore[misc]
+            name: reshaped(line, {me}, limit, lambda start, end, name=name: held.get(Span(name, start, end)))  # type: ignore[misc]
             for name, line in lines.items()
         }
 
     def _worth_a_write(self, me: Incarnation, lines: Mapping[str, Line], weighed: Mapping[str, Line]) -> bool:
         """Return whether the own ranges have other cuts, or for a minute other weights that count."""
-        if any(len(line) != len(weighed[name]) for name, line in lines.items()):
+        if any(
+            [entry.start for entry in line] != [entry.start for entry in weighed[name]] for name, line in lines.items()
+        ):
             return True
         before, after = (
             sum(entry.weight for line in each.values() for entry in line if entry.owner == me)

@@ -15,6 +15,7 @@ from ctrlhost_sandbox import Sandbox
 import ctrlhost
 from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.coordination.shard_map import ShardMap, ShardRange
+from ctrlhost.coordination.shards import Turns
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.writes import Permit, Refusals, Writes, refused
 from ctrlhost.errors import NotLeading
@@ -443,3 +444,47 @@ def test_random_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(se
     world.play(60)
     assert world.owned() == set(NAMES)
     assert max(len(node.names) for node in world.nodes) <= 1.15 * len(HASHES) / 3 + 1
+
+
+def test_the_first_member_by_name_acts_at_once_and_the_others_later():
+    clock = ManualClock()
+    first, second = Turns(clock), Turns(clock)
+    assert first.due(["fence"], first=True) == {"fence"}
+    assert second.due(["fence"], first=False) == set()
+    clock.advance(0.4)
+    assert second.due(["fence"], first=False) == set()
+    clock.advance(1.1)
+    assert second.due(["fence", "free"], first=False) == {"fence"}
+    assert second.due(["free"], first=True) == {"free"}, "the first one is gone"
+    assert second.due([], first=False) == set()
+    assert second.due(["fence"], first=False) == set(), "it is needed anew"
+
+
+def test_weights_alone_are_written_once_a_minute_and_only_if_they_count():
+    world = settled("a")
+    [a] = world.nodes
+    plain = a.caches.contents
+
+    def weigh(each: int) -> None:
+        a.caches.contents = lambda span: [(place, each) for place, _ in plain(span)]
+
+    weigh(100)
+    world.play(62, tick=2)
+    before, ranges = len(world.map_writes()), len(world.shards.lines["namespace"])
+    for each, seconds, writes in ((105, 120, 0), (150, 2, 1), (200, 50, 1), (200, 12, 2), (201, 120, 2)):
+        weigh(each)
+        world.play(seconds, tick=2)
+        assert len(world.map_writes()) == before + writes, each
+    line = world.shards.lines["namespace"]
+    assert sum(entry.weight for entry in line) == 200 * len(HASHES)
+    assert len(line) == ranges, "what grows evenly is not cut"
+
+
+def test_a_map_that_would_be_too_long_stays_as_it_is():
+    world = settled("a")
+    [a] = world.nodes
+    before = world.shards
+    line = tuple(ShardRange(place) for place in range(10_000))
+    assert not a.store.write(before.next({"namespace": line}))
+    assert world.shards == before
+    assert not a.store.stale
