@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ctrlhost.clock import doubling
@@ -26,15 +26,12 @@ from ctrlhost.webhooks.configurations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
-    from ctrlhost.config.settings import HostSettings
-    from ctrlhost.coordination.leadership import Leadership
-    from ctrlhost.informers import InformerFactory
+    from ctrlhost.host.webhooks.parts import HostParts, Listener
     from ctrlhost.server.key_pairs import KeyPairs
-    from ctrlhost.supervisor.runtime import PluginRuntime
     from ctrlhost.webhooks.configurations import Address
 
 log = logging.getLogger("ctrlhost.host")
@@ -47,52 +44,6 @@ _MANAGER = "ctrlhost-webhooks"
 _CONVERT = "/convert/"
 #: Where a CRD says who converts its objects.
 _CLIENT_CONFIG = "/spec/conversion/webhook/clientConfig"
-
-
-class HostParts(Protocol):
-    """What a registration uses of its host; what is None comes with the host's start."""
-
-    @property
-    def settings(self) -> HostSettings:
-        """The settings of the host itself."""
-
-    @property
-    def plugins(self) -> Sequence[PluginRuntime]:
-        """The plugins."""
-
-    @property
-    def client(self) -> Client | None:
-        """The client of the host."""
-
-    @property
-    def factory(self) -> InformerFactory | None:
-        """The informers."""
-
-    @property
-    def leadership(self) -> Leadership | None:
-        """The leader elections, if there are any."""
-
-    @property
-    def children(self) -> Any:
-        """The processes of isolated plugins, if there are any."""
-
-
-class Listener(Protocol):
-    """The listener of the webhooks."""
-
-    @property
-    def address(self) -> str | None:
-        """The address, once it serves."""
-
-    @property
-    def entries(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
-        """The entries of the configurations by plugin and path; those of conversions are empty."""
-
-    def certify(self, source: KeyPairs) -> None:
-        """Serve with the certificates of `source`."""
-
-    def waits(self, reason: str) -> None:
-        """Note why there is no certificate yet."""
 
 
 class Registration:
@@ -111,6 +62,7 @@ class Registration:
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhook registration", daemon=True)
         self._secret: AuthoritySecret | None = None
+        self._certified = False
         self._url = self._settings.webhook_url
         #: The authority by URL, of this process alone; clients verify by their own clock.
         is_own = self._url and self._settings.webhook_cert_dir is None
@@ -179,7 +131,7 @@ class Registration:
             self._wake.clear()
             try:
                 until = self._look()
-            except CtrlhostError as error:
+            except (CtrlhostError, OSError) as error:
                 self._listener.waits(str(error))
                 self._report("", f"webhooks: {error}")
                 self._wake.wait(next(delays))
@@ -204,6 +156,8 @@ class Registration:
             return until
         done = set()
         for plugin, entries in list(self._listener.entries.items()):
+            if self._stopped.is_set():
+                break
             if self._leads(plugin) and self._register(client, plugin, entries, address):
                 done.add(plugin)
         self._registered = frozenset(done)
@@ -234,9 +188,10 @@ class Registration:
             # The certificate stays as it is.
             authority, problem = known, f"webhooks: {error}"
         self._report(NAME, problem)
-        if known is None:
+        if not self._certified:
             names = [*service_names(self._settings.webhook_service, client.namespace), *LOOPBACK]
             self._listener.certify(AuthorityPairs(lambda: secret.authority or authority, names, time))
+            self._certified = True
         now = time()
         self._trusted = authority.bundle(now)
         return max(authority.next_change(now) - now, _MAX_DELAY if problem else 0.0)

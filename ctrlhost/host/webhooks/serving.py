@@ -12,7 +12,7 @@ from ctrlhost.errors import PluginLoadError
 from ctrlhost.health import Check
 from ctrlhost.host.webhooks.counts import WebhookMetrics
 from ctrlhost.host.webhooks.endpoints import ChildEndpoint, LocalEndpoint, PluginWebhooks
-from ctrlhost.host.webhooks.registration import HostParts, Registration
+from ctrlhost.host.webhooks.registration import Registration
 from ctrlhost.server.addresses import bind
 from ctrlhost.server.certificates import ServerCertificate
 from ctrlhost.server.key_pairs import FilePairs, KeyPairs
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.clock import Clock
     from ctrlhost.host.webhooks.counts import WebhookCounts
+    from ctrlhost.host.webhooks.parts import HostParts
     from ctrlhost.plugin.context import PluginContext
     from ctrlhost.server.counts import HttpCounts
     from ctrlhost.webhooks.conversion import Converters

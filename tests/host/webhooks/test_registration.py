@@ -21,6 +21,7 @@ from ctrlhost.webhooks.configurations import API_VERSION, CRDS, MUTATING, OUTSID
 from tests.support.declared import declared
 from tests.support.objects import pod
 from tests.support.waiting import eventually
+from tests.support.webhook_host import Certificate
 from tests.support.webhook_replicas import SERVICE, Replicas, config_map, ready, shown_by, verifies
 
 if TYPE_CHECKING:
@@ -210,6 +211,26 @@ def advance(clock: ManualClock, seconds: float) -> None:
     clock.advance(seconds)
     eventually(lambda: names <= {name for name, _ in clock.deadlines()})
     clock.advance(PERIOD)
+
+
+@behaviour("webhooks/WH12")
+def test_a_mounted_authority_is_written_and_without_one_nothing_is(
+    sandbox_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    clock, certificate = ManualClock(), Certificate(tmp_path / "mounted")
+    with Replicas(sandbox_control_plane) as replicas:
+        replicas.started(clock, webhook_cert_dir=str(certificate.folder))
+        replicas.apply()
+        advance(clock, PERIOD)
+        advance(clock, PERIOD)
+        assert generation(replicas) == 1
+        assert replicas.bundles() == [None, None]
+        certificate.write("ca.crt", certificate.authority.pem)
+        advance(clock, PERIOD)
+        assert replicas.trusted() == certificate.authority.pem.encode()
+        overwrite(replicas, VALIDATING)
+        assert replicas.trusted() == certificate.authority.pem.encode()
+        assert replicas.secret() is None
 
 
 @behaviour("webhooks/WH11")
