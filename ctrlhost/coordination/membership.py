@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import LeaderElectionConfig
+    from ctrlhost.coordination.term import Term
 
 
 class Membership:
@@ -54,6 +55,18 @@ class Membership:
         """
         held = self._lock.held
         return None if held is None else Incarnation(self.name, *held)
+
+    def standing(self) -> tuple[Incarnation, Term] | None:
+        """Return the incarnation and its current term, of one moment; None while this replica is no member.
+
+        The elector's thread may begin another incarnation meanwhile, whose term must not extend what this one had.
+        """
+        before = self.tenure.current
+        me = self.incarnation
+        after = self.tenure.current
+        if me is None or before.number != after.number or self.tenure.lost() or self.tenure.term != after.number:
+            return None
+        return me, after
 
     @property
     def lasted(self) -> float:

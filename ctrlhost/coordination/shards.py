@@ -128,10 +128,11 @@ class Shards:
 
     def step(self) -> None:
         """Follow the map and do what is due. Requests that fail are tried again in the next step."""
-        me, term = self.membership.incarnation, self.membership.tenure.current
-        if me is None or self.membership.tenure.term is None:
+        standing = self.membership.standing()
+        if standing is None:
             # Suspended: the tenures of ranges end with the term.
             return
+        me, term = standing
         self.ownership.renew(me, term)
         try:
             if self._refresh() and self._follow():

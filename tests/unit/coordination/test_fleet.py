@@ -142,6 +142,25 @@ def test_a_fenced_member_joins_again_at_once_as_another_incarnation(world):
     assert world.a.incarnation in [member.incarnation for member in world.b.fleet.members()]
 
 
+def test_an_incarnation_that_ends_while_it_is_read_is_not_joined_with_the_next_term(world, monkeypatch):
+    world.play(20)
+    before = world.a.incarnation
+    assert world.a.member.standing() == (before, world.a.member.tenure.current)
+
+    def fenced_meanwhile(member: Membership) -> Incarnation:
+        world.play(16, world.b)
+        world.b.fence()
+        world.a.attempt()
+        return before
+
+    monkeypatch.setattr(Membership, "incarnation", property(fenced_meanwhile))
+    assert world.a.member.standing() is None
+    monkeypatch.undo()
+    assert world.a.member.standing() == (before._replace(transitions=1), world.a.member.tenure.current)
+    world.clock.advance(12)
+    assert world.a.member.standing() is None, "lapsed"
+
+
 def test_a_term_that_lapsed_and_goes_on_has_the_same_incarnation(world):
     world.play(4)
     before, term = world.a.incarnation, world.a.member.tenure.term
