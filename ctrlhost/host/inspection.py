@@ -33,7 +33,7 @@ NOT_CURRENT_AFTER = 5.0
 #: Seconds that a look at the host's own state may take before the host is not ready.
 _STUCK_AFTER = 10.0
 #: Seconds between two turns of Python that listeners see.
-_TURN = 0.25
+_TURN = 0.5
 #: Seconds that a request waits for the checks or collectors of plugins.
 _PATIENCE = 0.05
 

@@ -43,6 +43,7 @@ LOGGERS = (
     "ctrlhost.plugin",
     "ctrlhost_sandbox",
     "ctrlhost.server",
+    "ctrlhost.shards",
     "ctrlhost.task",
 )
 

@@ -18,7 +18,7 @@ log = logging.getLogger("ctrlhost.host")
 T = TypeVar("T")
 
 #: Seconds between two readings of what does not tell that it has changed.
-_PERIOD = 0.25
+_PERIOD = 1.0
 
 
 class Snapshot(Generic[T]):
