@@ -135,9 +135,12 @@ class Replicas:
 
     def trusted(self) -> bytes:
         """Wait until all webhooks are trusted by the same certificates, and return them."""
-        eventually(lambda: None not in self.bundles() and len(set(self.bundles())) == 1)
-        (bundle,) = set(self.bundles())
-        assert bundle is not None
+
+        def same() -> bytes | None:
+            bundles = set(self.bundles())
+            return bundles.pop() if len(bundles) == 1 else None
+
+        bundle: bytes = eventually(same)
         return bundle
 
     def secret(self) -> dict[str, Any] | None:
