@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Entry:
     """One write whose effect the cache may not show yet."""
 
-    #: The server's answer; None after a deletion that took effect.
-    object: Object | None
+    #: The server's answer, which becomes an object when it is read; None after a deletion that took effect.
+    answer: Mapping[str, Any] | bytes | None
     #: The version that the write created; 0 after a deletion.
     version: int
     #: The uid of the deleted or written object.
@@ -75,13 +75,12 @@ class PendingWrites:
         version = _version(answer["metadata"].get("resourceVersion"))
         if version is None:
             return
-        from ctrlhost.cache import Object
         from ctrlhost.informers.narrowing import scope_selects
 
         covered = self.informer.covers(answer["metadata"].get("namespace") or "")
         outside = not (covered and scope_selects(self.informer.scope, answer))
         uid, restores = answer["metadata"].get("uid", ""), self.informer.restores
-        entry = Entry(Object(answer if raw is None else raw), version, uid, outside, restores)
+        entry = Entry(answer if raw is None else raw, version, uid, outside, restores)
         self._remember(_key(answer["metadata"]), entry)
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:
@@ -94,7 +93,11 @@ class PendingWrites:
         entry = self._entries.get(key)
         if entry is None:
             return cached
-        return self.informer.lister.get(key[1], key[0]) if self._forget_shown(key, entry, cached) else entry.object
+        if self._forget_shown(key, entry, cached):
+            return self.informer.lister.get(key[1], key[0])
+        from ctrlhost.cache import Object
+
+        return None if entry.answer is None else Object(entry.answer)
 
     def behind(self, namespace: str | None) -> list[str]:
         """Return the keys whose last write the cache does not show yet."""
@@ -110,7 +113,7 @@ class PendingWrites:
             known = self._entries.get(key)
             # Answers to two writes of one key may come in either order.
             newer = known is None or known.restores < entry.restores or known.version < entry.version
-            if known is None or newer or entry.object is None or known.uid != entry.uid:
+            if known is None or newer or entry.answer is None or known.uid != entry.uid:
                 self._entries[key] = entry
             grown = len(self._entries) >= self._sweep_at
         if grown:
@@ -134,7 +137,7 @@ class PendingWrites:
 
     def _shows(self, key: tuple[str, str], entry: Entry, cached: Object | None) -> bool:
         """Return whether the cache shows a write, unless a restore has undone it."""
-        if entry.object is None:
+        if entry.answer is None:
             return cached is None or cached.uid != entry.uid
         if entry.outside and cached is None:
             # The informer does not hold the object, and will not add it.
