@@ -59,12 +59,8 @@ def start(forks: ForkServer, tmp_path: Path) -> Iterator[Start]:
 
 
 def servers() -> list[Found]:
-    """Return the processes that fork, zombies too."""
-    return [
-        process
-        for process in children_of(os.getpid())
-        if process.zombie or "ctrlhost.host.fork_server" in process.command
-    ]
+    """Return the processes that fork."""
+    return [process for process in children_of(os.getpid()) if "ctrlhost.host.fork_server" in process.command]
 
 
 def forked(process: Process) -> bool:
