@@ -412,10 +412,11 @@ class Denied(CtrlhostError):
 
     def __init__(self, message: str, *, field: str = "", code: int = 422) -> None:
         """Set the parts of the answer."""
-        if not 400 <= code <= 599:
+        if not isinstance(code, int) or not 400 <= code <= 599:
             raise ValueError(f"the code of a denial is an HTTP status from 400 to 599, got {code!r}")
-        super().__init__(message)
-        self.field = field
+        # Texts also of what a caller without types gives: the API server takes nothing else.
+        super().__init__(str(message))
+        self.field = str(field or "")
         self.code = code
 
     @property

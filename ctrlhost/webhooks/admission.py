@@ -122,7 +122,7 @@ class Admission(Parameters[K, S, State]):
         """
         if not isinstance(text, str):
             raise TypeError(f"a warning is a text, got {text!r:.80}")
-        self._warnings.append(" ".join(text.split()))
+        self._warnings.append(text)
 
     @overload
     def cache(self, kind: type[T]) -> Cache[T]: ...

@@ -147,7 +147,7 @@ class Converters:
 def _decoded(body: bytes) -> _Request:
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is no {KIND}: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         text = f"the body must be {KIND} of {API_VERSION}, got kind {review.kind!r} of {review.api_version!r}"
@@ -170,7 +170,8 @@ def _checked(returned: object) -> dict[str, Any]:
 
 def _name(obj: Mapping[str, Any]) -> str:
     """Return kind, namespace and name, as in messages."""
-    metadata = obj.get("metadata") or {}
+    metadata = obj.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
     return f"{obj.get('kind', '')} {'/'.join(filter(None, (metadata.get('namespace'), metadata.get('name'))))}".strip()
 
 

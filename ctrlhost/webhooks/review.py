@@ -130,6 +130,7 @@ async def answer_async(webhook: Webhook, body: bytes, plugin: Plugin, *, check_s
 def _steps(webhook: Webhook, body: bytes, plugin: Plugin, check_stability: bool) -> Generator[Call, Any, Answer]:
     """Yield the calls of the function, which are sent what it returns, and return the answer."""
     review = _Admitted(webhook, plugin, _decoded(body))
+    review.check()
     with bound(webhook=webhook.path, uid=review.request.uid):
         try:
             if webhook.type == "validate":
@@ -144,7 +145,7 @@ def _steps(webhook: Webhook, body: bytes, plugin: Plugin, check_stability: bool)
 def _decoded(body: bytes) -> _Request:
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is no {KIND}: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, KIND):
         text = f"the body must be {KIND} of {API_VERSION}, got kind {review.kind!r} of {review.api_version!r}"
@@ -163,9 +164,16 @@ class _Admitted:
         self._plugin = plugin
         self._warnings: list[str] = []
         self._operations: list[dict[str, Any]] = []
-        kind = (f"{request.kind.group}/{request.kind.version}".lstrip("/"), request.kind.kind)
+        self._kind = (f"{request.kind.group}/{request.kind.version}".lstrip("/"), request.kind.kind)
         # A sub-resource such as `scale` has objects of its own kind.
-        self._model: Any = webhook.kind.model if kind == webhook.kind[:2] else None
+        self._model: Any = webhook.kind.model if self._kind == webhook.kind[:2] else None
+
+    def check(self) -> None:
+        """Raise InvalidReview if the request is about objects of another kind."""
+        webhook = self._webhook
+        if self._kind != webhook.kind[:2] and webhook.subresource in ("", "status"):
+            wanted, shown = "/".join(webhook.kind[:2]), "/".join(self._kind)
+            raise InvalidReview(f"{webhook.path} takes reviews of {wanted}, got one of {shown}")
 
     def validate(self) -> Generator[Call, Any, None]:
         """Call the function; raise Denied."""
@@ -192,10 +200,17 @@ class _Admitted:
     def mutate(self, check_stability: bool) -> Generator[Call, Any, None]:
         """Call the function, and keep the patch; raise Denied."""
         request = self.request
+        left = f"{self._webhook.path} left the object alone"
         try:
-            new, old = self._shown(request.object), self._shown(request.old_object)
+            new = self._shown(request.object)
         except InvalidObject as error:
-            self._warnings.append(f"{self._webhook.path} left the object alone, which does not fit: {error.problem}")
+            self._warnings.append(f"{left}, which does not fit: {error.problem}")
+            return
+        try:
+            old = self._shown(request.old_object)
+        except InvalidObject as error:
+            # Without it, the function would take the object for a new one.
+            self._warnings.append(f"{left}: the stored object does not fit: {error.problem}")
             return
         if new is None:
             return
@@ -227,23 +242,29 @@ class _Admitted:
             raise WebhookFailed(self._webhook, f"returned {type(returned).__name__}; it must return the object or None")
         try:
             after = _plain(returned)
-        except (TypeError, ValueError) as error:
+            result = changed(whole, before, after, _schema_of(self._model))
+        except (TypeError, ValueError, RecursionError) as error:
             raise WebhookFailed(self._webhook, f"returned what is no JSON: {error}") from error
-        if (after.get("apiVersion"), after.get("kind")) != (before["apiVersion"], before["kind"]):
+        if any(after.get(name) != before.get(name) for name in ("apiVersion", "kind")):
             raise WebhookFailed(self._webhook, "returned an object of another kind")
-        return changed(whole, before, after, _schema_of(self._model))
+        if "metadata" not in after:
+            raise WebhookFailed(self._webhook, "returned an object without metadata; return the whole object")
+        return result
 
     def answer(self, denial: Denied | None = None) -> Answer:
         """Return the answer."""
         response: dict[str, Any] = {"uid": self.request.uid, "allowed": denial is None}
-        if denial is not None:
-            response["status"] = self._status(denial)
-        elif self._operations:
-            patch = base64.b64encode(msgspec.json.encode(self._operations)).decode()
-            response |= {"patchType": "JSONPatch", "patch": patch}
-        if self._warnings:
-            response["warnings"] = list(dict.fromkeys(self._warnings))
-        body = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+        try:
+            if denial is not None:
+                response["status"] = self._status(denial)
+            elif self._operations:
+                patch = base64.b64encode(msgspec.json.encode(self._operations)).decode()
+                response |= {"patchType": "JSONPatch", "patch": patch}
+            if self._warnings:
+                response["warnings"] = list(dict.fromkeys(map(_printable, self._warnings)))
+            body = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise WebhookFailed(self._webhook, f"has an answer that is no JSON: {error}") from error
         return Answer(body, denial is not None)
 
     def _status(self, denial: Denied) -> dict[str, Any]:
@@ -293,6 +314,11 @@ class _Admitted:
             raise
         except BaseException as error:
             raise WebhookFailed(self._webhook, "failed; the log of the host has more") from error
+
+
+def _printable(warning: str) -> str:
+    """Return a warning as one line; the API server drops those with control characters."""
+    return " ".join("".join(character if character.isprintable() else " " for character in warning).split())
 
 
 def _denial(misfit: InvalidObject) -> Denied:

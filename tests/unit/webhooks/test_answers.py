@@ -124,9 +124,28 @@ def test_a_denial_has_code_message_and_field(decorator: str, denial: ctrlhost.De
     assert response == {"uid": "42", "allowed": False, "status": expected, "warnings": ["careful"]}
 
 
-def test_a_denial_has_an_http_status() -> None:
-    with pytest.raises(ValueError, match="from 400 to 599, got 200"):
-        ctrlhost.Denied("no", code=200)
+@pytest.mark.parametrize("code", [100, 200, 999, 422.0, "422", None])
+def test_a_denial_has_an_http_status(code: Any) -> None:
+    with pytest.raises(ValueError, match=f"from 400 to 599, got {code!r}"):
+        ctrlhost.Denied("no", code=code)
+
+
+def test_the_parts_of_a_denial_are_texts() -> None:
+    plugin = ctrlhost.Plugin()
+
+    @plugin.validate(Cache)
+    def refuse(ctx: Any, new: Any, old: Any) -> None:
+        raise ctrlhost.Denied(ValueError("too small"), field=7)  # type: ignore[arg-type]
+
+    status = answer(host_of(plugin), request(CACHE))["status"]
+    assert (status["message"], status["details"]["causes"][0]["field"]) == ("7: too small", "7")
+    assert ctrlhost.Denied("no", field=None).full_message == "no"  # type: ignore[arg-type]
+
+
+def test_a_warning_is_one_line_that_a_header_can_have() -> None:
+    plugin = ctrlhost.Plugin()
+    plugin.validate(Cache, name="check")(lambda ctx, new, old: ctx.warn("größer\nals\x00\x7f\u2028 \ud800 9"))
+    assert answer(host_of(plugin), request(CACHE))["warnings"] == ["größer als 9"]
 
 
 @behaviour("webhooks/WH6")
@@ -164,6 +183,13 @@ def test_a_function_that_raises_fails_with_plugin_and_function(
         ("mutate", CONFIG, "returned an object of another kind"),
         ("mutate", {"spec": {}}, "returned an object of another kind"),
         ("mutate", {**CACHE, "spec": object()}, "returned what is no JSON: "),
+        ("mutate", {**CACHE, "spec": {"owner": "\ud800"}}, "returned what is no JSON: "),
+        (
+            "mutate",
+            Cache(metadata=ctrlhost.ObjectMeta(name="web"), spec=Spec(owner="\ud800")),
+            "has an answer that is no",
+        ),
+        ("mutate", {"apiVersion": "example.com/v1", "kind": "Cache"}, "returned an object without metadata"),
     ],
 )
 def test_another_result_fails(decorator: str, returned: Any, problem: str) -> None:
@@ -196,6 +222,10 @@ def test_an_object_that_does_not_fit_is_denied_with_its_path_or_left_alone_with_
     assert answer(host, request(None, sized("many"))) == {"uid": "42", "allowed": True, "warnings": warning}
     assert answer(host, request(sized(2), sized("many")))["warnings"] == warning
     assert [(new.spec.size, old) for new, old in calls] == [(2, None)]
+    problem = (
+        "/mutate/demo/fill left the object alone: the stored object does not fit: spec.size: expected int, got str"
+    )
+    assert answer(host, request(sized(2), sized("many")), 1)["warnings"] == [problem]
 
 
 def test_the_patch_of_a_struct_is_the_smallest_and_keeps_what_the_struct_does_not_declare() -> None:
@@ -241,7 +271,17 @@ def test_an_object_of_a_subresource_of_another_kind_is_a_dict() -> None:
         raise ctrlhost.Denied(f"{new['spec']['replicas']} replicas")
 
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 3}}
-    assert answer(host_of(plugin), request(scale))["status"]["message"] == "3 replicas"
+    assert answer(host_of(plugin), request(scale, subResource="scale"))["status"]["message"] == "3 replicas"
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_a_review_of_another_kind_is_refused(subresource: str) -> None:
+    plugin = ctrlhost.Plugin()
+    plugin.validate(Cache, name="check", subresource=subresource)(lambda ctx, new, old: pytest.fail("called"))
+    with pytest.raises(InvalidReview) as raised:
+        answer(host_of(plugin), request(CONFIG))
+    expected = "/validate/demo/check takes reviews of example.com/v1/Cache, got one of v1/ConfigMap"
+    assert raised.value.message == expected
 
 
 @behaviour("webhooks/WH4")
@@ -299,6 +339,7 @@ def test_a_changed_object_that_is_not_returned_is_reported_by_the_test_kit() -> 
     [
         (b"", "the body is no AdmissionReview: Input data was truncated"),
         (b"[]", "the body is no AdmissionReview: Expected `object`, got `array`"),
+        (b'{"a":' * 100_000, "the body is no AdmissionReview: maximum recursion depth exceeded"),
         (b"{}", "the body must be AdmissionReview of admission.k8s.io/v1, got kind '' of ''"),
         (b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}', "got kind 'AdmissionReview' of 'adm"),
         (b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', "the AdmissionReview has no request"),

@@ -129,7 +129,15 @@ def test_an_object_of_the_wanted_version_stays_and_one_of_an_unknown_version_fai
     assert (conversions.path, conversions.crd_name) == ("/convert/example.com/caches", "caches.example.com")
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"apiVersion":"apiextensions.k8s.io/v1beta1"}'])
+def test_an_object_with_metadata_of_another_type_fails() -> None:
+    broken = {**cache("a"), "metadata": "web"}
+    response = answer(converters(("a", "b")), "b", broken)
+    assert response["result"]["message"] == "plugin demo: Cache: the conversion from a to b failed"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"a":' * 100_000, b'{"apiVersion":"apiextensions.k8s.io/v1beta1"}']
+)
 def test_a_body_that_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidReview, match="ConversionReview"):
         converters().answer(body)
