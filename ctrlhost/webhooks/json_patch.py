@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.webhooks.list_items import key_of, matched
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -54,7 +56,7 @@ def changed(whole: Any, before: Any, after: Any, schema: Schema = _NO_SCHEMA) ->
     """Return `whole` with what differs between `before` and `after`, which are shown parts of it.
 
     What a struct does not declare stays. Items of lists are found again by equality, then by the keys of a list map or
-    their `name`, then by their place.
+    their `name`, then by what stands before them.
     """
     if is_same(before, after):
         return whole
@@ -75,24 +77,13 @@ def changed(whole: Any, before: Any, after: Any, schema: Schema = _NO_SCHEMA) ->
 
 
 def _changed_items(whole: Sequence[Any], before: Sequence[Any], after: Sequence[Any], schema: Schema) -> list[Any]:
-    keys = schema.get("x-kubernetes-list-map-keys") or ("name",)
-    items, left = schema.get("items", _NO_SCHEMA), dict(enumerate(before))
-    result = []
-    for place, item in enumerate(after):
-        if not isinstance(item, (dict, list)):
-            # Also of a set, which has no order.
-            result.append(item)
-            continue
-        match = next((number for number, old in left.items() if is_same(old, item)), None)
-        if match is None and (key := _key(item, keys)) is not None:
-            match = next((number for number, old in left.items() if _key(old, keys) == key), None)
-        elif match is None and len(after) == len(before) and place in left:
-            match = place
-        if match is None:
-            result.append(item)
-        else:
-            result.append(changed(whole[match], left.pop(match), item, items))
-    return result
+    places = matched(before, after, schema.get("x-kubernetes-list-map-keys") or ("name",))
+    items = schema.get("items", _NO_SCHEMA)
+    # Scalars are as returned, also of a set, which has no order.
+    return [
+        changed(whole[places[place]], before[places[place]], item, items) if place in places else item
+        for place, item in enumerate(after)
+    ]
 
 
 def _patch_of_items(before: Any, after: Any, schema: Schema, path: str) -> list[Operation] | None:
@@ -100,7 +91,7 @@ def _patch_of_items(before: Any, after: Any, schema: Schema, path: str) -> list[
     if not (isinstance(before, list) and isinstance(after, list)):
         return None
     keys = schema["x-kubernetes-list-map-keys"]
-    old, new = [_key(item, keys) for item in before], [_key(item, keys) for item in after]
+    old, new = [key_of(item, keys) for item in before], [key_of(item, keys) for item in after]
     if None in old or None in new or len(set(old)) < len(old) or len(set(new)) < len(new):
         return None
     kept = [key for key in old if key in new]
@@ -112,13 +103,6 @@ def _patch_of_items(before: Any, after: Any, schema: Schema, path: str) -> list[
         item = before[old.index(key)]
         operations += patch_of(item, after[place], schema.get("items", _NO_SCHEMA), f"{path}/{place}")
     return operations + [{"op": "add", "path": f"{path}/-", "value": item} for item in after[len(kept) :]]
-
-
-def _key(item: Any, keys: Sequence[str]) -> tuple[Any, ...] | None:
-    """Return what identifies an item of a list map; None if it has nothing of it."""
-    if not isinstance(item, dict) or not any(name in item for name in keys):
-        return None
-    return tuple(item.get(name) for name in keys)
 
 
 def _member(schema: Schema, name: str) -> Schema:

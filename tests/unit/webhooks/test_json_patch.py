@@ -121,6 +121,27 @@ def test_a_change_of_a_shown_part_keeps_the_rest() -> None:
     assert changed({"a": [{"x": 1, "rest": 2}]}, {"a": [{"x": 1}]}, {"a": [{"x": 3}]}) == {"a": [{"x": 3, "rest": 2}]}
 
 
+@pytest.mark.parametrize(
+    ("after", "rests"),
+    [
+        # Changed, and one more behind it, before it, or one less.
+        ([{"x": "A", "n": 1}, {"x": "b", "n": 1}, {"x": "new", "n": 1}], [1, 2, None]),
+        ([{"x": "new", "n": 2}, {"x": "A", "n": 1}, {"x": "b", "n": 1}], [None, 1, 2]),
+        ([{"x": "A", "n": 1}], [1]),
+        # The one before it was removed, so that it is new.
+        ([{"x": "b", "n": 1}, {"x": "new", "n": 1}], [2, None]),
+        ([{"x": "b", "n": 1}, {"x": "a", "n": 1}], [2, 1]),
+        ([{"x": "A", "n": 1}, {"x": "B", "n": 1}], [1, 2]),
+    ],
+)
+def test_items_without_a_name_keep_what_was_not_shown(after: list[Any], rests: list[Any]) -> None:
+    before = [{"x": "a", "n": 1}, {"x": "b", "n": 1}]
+    whole = [{**item, "rest": number} for number, item in enumerate(before, 1)]
+    result = changed({"items": whole}, {"items": before}, {"items": after})["items"]
+    assert [item.pop("rest", None) for item in result] == rests
+    assert result == after
+
+
 def test_the_field_of_an_operation_is_named_as_in_messages() -> None:
     fields = [field_of({"path": path}) for path in ("/spec/ports/0/name", "/spec/ports/-", "/a/b~1c~0", "")]
     assert fields == ["spec.ports[0].name", "spec.ports[-]", "a.b/c~", ""]
