@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctrlhost.errors import ConfigError
 from ctrlhost.permissions import Permission
 from ctrlhost.server.authority import NAME, service_names
 from ctrlhost.webhooks.configurations import CRDS, GROUP, PLURALS, ServiceAddress, addressed, configurations, entry_of
@@ -19,6 +20,8 @@ WEBHOOKS = "webhooks"
 #: Where the certificate of cert-manager is mounted.
 FOLDER = "/etc/ctrlhost/webhooks"
 _CERT_MANAGER = "cert-manager.io"
+#: Characters of the name of a Service, which is a DNS label.
+_LONGEST = 63
 #: What a host needs to follow an object by its name.
 _WATCHED = ("get", "list", "watch")
 
@@ -119,6 +122,11 @@ def webhook_objects(
     called = [plugin for plugin in plugins if has_webhooks(plugin)]
     if not called:
         return None
+    if len(address.service) > _LONGEST:
+        raise ConfigError(
+            f"Service {address.service}: the name has {len(address.service)} characters, {_LONGEST} are possible",
+            hint="give a shorter `--name`, or name the Service: `--set=host.webhook_service=NAME`",
+        )
     entries = {
         plugin.name: {
             webhook.path: entry_of(webhook, lambda version, kind: plural(version, kind)[0])

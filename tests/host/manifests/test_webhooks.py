@@ -92,7 +92,8 @@ def documents(namespace: str = "ctrlhost-system", **deployed: Any) -> list[Manif
     empty: dict[str, Any] = {"plugins": {}, "controllers": {}, "supervision": {}, "informers": {}}
     configuration = Configuration({**empty, "host": deployed.pop("host", {})}, "")
     loaded = load_plugins([panels()], configuration)
-    what = Deployed("ctrlhost", namespace, "example.com/ctrlhost:1", resources=Resources(), **deployed)
+    name = deployed.pop("name", "ctrlhost")
+    what = Deployed(name, namespace, "example.com/ctrlhost:1", resources=Resources(), **deployed)
     return list(manifests(loaded, configuration, what))
 
 
@@ -197,6 +198,13 @@ def test_each_deployment_has_a_service_of_its_own() -> None:
         assert configuration["metadata"]["name"] == "ctrlhost-system-ctrlhost-panels-webhooks-panels"
         for webhook in configuration["webhooks"]:
             assert webhook["clientConfig"]["service"]["name"] == service["metadata"]["name"]
+
+
+def test_a_service_whose_name_the_server_does_not_take_is_an_error() -> None:
+    long = "a" * 55
+    with pytest.raises(ctrlhost.ConfigError, match=f"Service {long}-webhooks: the name has 64 characters"):
+        documents(name=long)
+    assert named(documents(name=long, host={"webhook_service": "short"}), "Service", "short")
 
 
 def granted(printed: list[Manifest]) -> set[tuple[str, str, str, tuple[str, ...]]]:
