@@ -53,7 +53,9 @@ class AdmissionTransport(WrappedTransport):
         if self._without_effect and request.method != "GET":
             request = replace(request, query={**(request.query or {}), "dryRun": "All"})
         response: Response = yield Send(self.transport, request)
-        texts = _WARNING.findall(response.headers.get("warning", ""))
+        # The server writes UTF-8; transports read headers as Latin-1.
+        header = response.headers.get("warning", "").encode("latin-1", "replace").decode("utf-8", "replace")
+        texts = _WARNING.findall(header)
         self.warnings += [re.sub(r"\\(.)", r"\1", text) for text in texts]
         return response
 

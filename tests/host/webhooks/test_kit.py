@@ -45,7 +45,7 @@ def plugin_of() -> ctrlhost.Plugin:
         if new.spec.size > 9:
             raise ctrlhost.Denied("9 at most", field="spec.size")
         if new.spec.size > 5:
-            ctx.warn('size "large": 100 %, costs more, or \\ less')
+            ctx.warn('size "large": 100 %, größer ☃, costs more, or \\ less')
 
     return plugin
 
@@ -65,7 +65,7 @@ def host(ctrlhost_host: StartHost, control_plane: ControlPlane) -> HostUnderTest
 def test_denials_have_the_field_and_results_the_warnings(host: HostUnderTest) -> None:
     admitted = host.admit(cache("web", 6))
     assert [obj["spec"]["owner"] for obj in admitted] == ["ann"]
-    warning = 'size "large": 100 %, costs more, or \\ less'
+    warning = 'size "large": 100 %, größer ☃, costs more, or \\ less'
     assert admitted.warnings == (warning,)
     assert host.find(Cache, "web") is None
     for write in (host.admit, host.apply):

@@ -351,4 +351,5 @@ def _head(status: int, headers: list[tuple[str, str]], *, keep_alive: bool) -> b
     lines += [f"{name}: {value}" for name, value in headers]
     if not keep_alive:
         lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+    # Warnings have any text, in UTF-8 as those of kube-apiserver.
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "replace")
