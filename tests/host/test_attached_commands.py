@@ -432,6 +432,7 @@ def test_each_command_that_attaches_is_tested_without_a_host() -> None:
         "settings",
         "sandbox",
         "version",
+        "webhooks",
     }
     assert {*READING, *ACTING} == {*COMMANDS} - local
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import urllib.request
 
 import pytest
 
@@ -48,18 +47,17 @@ def test_a_held_interpreter_lock_is_reported(start_host: StartHost, distribution
     assert host.get("/bad/hold?4") == (200, "held")
     assert host.metric("ctrlhost_gil_stalls_total") == 0
     assert not [line for line in host.lines if "Timeout" in line["msg"] or "GIL" in line["msg"]]
-    answered = threading.Event()
+    answers: list[tuple[int, str]] = []
 
     def ask() -> None:
-        with urllib.request.urlopen(f"http://{host.address}/bad/hold?6", timeout=60) as answer:
-            answer.read()
-        answered.set()
+        answers.append(host.get("/bad/hold?6"))
 
     asking = threading.Thread(target=ask)
     asking.start()
     host.line("test_bad.py", "in hold")
-    assert not answered.is_set()
     asking.join(60)
+    # The listener gives up after five seconds, unless the machine is so busy that it looks after the sixth.
+    assert answers[0] == (200, "held") or "the interpreter was held" in answers[0][1]
     seconds = float(host.line("the GIL was held for ")["seconds"])
     assert seconds >= 5
     assert host.metric("ctrlhost_gil_stalls_total") == 1
