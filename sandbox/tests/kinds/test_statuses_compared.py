@@ -31,7 +31,7 @@ STATUSES: dict[str, list[dict[str, Any]]] = {
     "HorizontalPodAutoscaler": [{"currentReplicas": 1, "desiredReplicas": 1}, {"currentReplicas": -1}],
     "Job": [
         {"active": 1},
-        {"active": -1},
+        {"active": -1, "ready": 0},
         {"active": 1, "ready": 2},
         {"succeeded": 1, "startTime": THEN},
         {"completionTime": THEN},

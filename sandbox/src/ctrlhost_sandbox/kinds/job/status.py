@@ -38,7 +38,7 @@ def causes(obj: Object, old: Object) -> Iterator[Cause]:
         text = "terminating>0 is invalid for finished job"
         yield status.invalid_value("status.terminating", state["terminating"], text)
     changed_pods = any(state.get(name) != before.get(name) for name in ("ready", "active"))
-    if changed_pods and state.get("ready", 0) > max(state.get("active", 0), 0):
+    if changed_pods and "ready" in state and state["ready"] > state.get("active", 0):
         yield status.invalid_value("status.ready", state["ready"], "cannot set more ready pods than active")
     yield from _update_causes(state, before, was, now)
 
