@@ -131,7 +131,7 @@ class _Shares:
         return self.load[taker] == 0 or self.load[taker] + weight <= self.cap
 
     def give_what_is_free(self) -> None:
-        """Give the heaviest range first: to a neighbour's owner that stays below the mean, else to the lightest."""
+        """Assign free ranges, the heaviest first: to a neighbour's owner below the mean, else to the lightest."""
         left = []
         for place in sorted(self.free, key=lambda place: (-self.weight[place], place)):
             taker = self.neighbour(place) or self.lightest(place)

@@ -80,12 +80,12 @@ class Membership:
         return self._lock.labels.get(SHARDS) == LEAVING
 
     def leave(self, leaves: bool = True) -> None:
-        """Say that this member leaves, or with False that it stays, with a renewal that is sent at once."""
+        """Announce that this member leaves, or with False that it stays, by a renewal that is sent at once."""
         self._lock.labels = {**self._lock.labels, SHARDS: LEAVING if leaves else None}
         self.elector.wake()
 
     def accept(self, map_id: str) -> None:
-        """Say that no run of an earlier map is left here, with a renewal that is sent at once."""
+        """Announce that no run of an earlier map is left here, by a renewal that is sent at once."""
         self._lock.annotations = {MAP_ID: map_id}
         self.elector.wake()
 

@@ -350,7 +350,7 @@ class Plugin(Parameters[S, State]):
     ) -> MutateDecorator[dict[str, Any], S, State]: ...
     @parentheses.needed
     def mutate(self, kind: Any, operations: Any = ("CREATE", "UPDATE"), **options: Any) -> Any:
-        """Let the decorated `function(ctx, new, old)` change an object before it is written.
+        """Change objects with the decorated `function(ctx, new, old)` before they are written.
 
         ```python
         # a part of a plugin

@@ -106,7 +106,7 @@ def _run(request: _Request) -> int:
 
 
 def _show_command(words: list[str]) -> None:
-    """Have `ps` show these words for this process."""
+    """Show these words for this process in `ps`."""
     # Not allowed everywhere; it then shows those of the server.
     with suppress(OSError):
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

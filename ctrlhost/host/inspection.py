@@ -181,7 +181,7 @@ class Inspection:
         self.probes.publish(status == 200, encodable(text), encodable(lines), self._snapshot.outdated)
 
     async def turn(self) -> None:
-        """Tell the listeners again and again that Python runs, and that the state is old when it is."""
+        """Publish again and again that Python runs, and that the state is old when it is."""
         while True:
             self.probes.turn([(thread.native_id or 0, thread.name) for thread in threading.enumerate()])
             if self._snapshot.age >= _STUCK_AFTER and (checks := self.answer("readyz", None)):

@@ -118,11 +118,6 @@ class Plugin:
         results = getattr(self._hooks.hook, hook)(**arguments)
         return results[0] if results else None
 
-    def implements(self, hook: str) -> bool:
-        """Return whether the plugin implements `hook`."""
-        callers = self._hooks.get_hookcallers(self.implementation) or ()
-        return any(caller.name == hook for caller in callers)
-
     def loaded(self) -> None:
         """Pass its name to the plugin."""
         self._call("ctrlhost_loaded", name=self.name)

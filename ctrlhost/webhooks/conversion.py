@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctrlhost.webhooks.review import InvalidReview
+from ctrlhost.webhooks.envelope import Envelope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     #: Converts an object; its apiVersion, kind and metadata are those of the argument.
     Convert: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 #: The versions of a chain, the first and the last included.
 MOST_VERSIONS = 4
 
@@ -33,10 +32,7 @@ class _Request(msgspec.Struct, rename="camel"):
     objects: list[dict[str, Any]] = []
 
 
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: _Request | None = None
+_REVIEW = Envelope("apiextensions.k8s.io/v1", "ConversionReview", _Request)
 
 
 class Converters:
@@ -128,7 +124,7 @@ class Converters:
 
         Raises InvalidReview. What the functions raise is logged.
         """
-        request = _decoded(body)
+        request = _REVIEW.request(body)
         group, _, version = request.desired_api_version.rpartition("/")
         converted: list[dict[str, Any]] = []
         result = {"status": "Success"}
@@ -141,20 +137,7 @@ class Converters:
             converted = []
             self._log.error("plugin %s: %s", self.plugin, error, exc_info=error.__cause__)
         response = {"uid": request.uid, "result": result, "convertedObjects": converted}
-        return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
-
-
-def _decoded(body: bytes) -> _Request:
-    try:
-        review = msgspec.json.decode(body, type=_Review)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidReview(f"the body is no {KIND}: {error}") from None
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        text = f"the body must be {KIND} of {API_VERSION}, got kind {review.kind!r} of {review.api_version!r}"
-        raise InvalidReview(text)
-    if review.request is None:
-        raise InvalidReview(f"the {KIND} has no request")
-    return review.request
+        return _REVIEW.review(response)
 
 
 def _fresh(obj: Mapping[str, Any]) -> dict[str, Any]:

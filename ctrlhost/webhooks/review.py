@@ -16,6 +16,7 @@ from ctrlhost.controller.context import bound
 from ctrlhost.errors import ConfigError, CtrlhostError, Denied, InvalidObject
 from ctrlhost.models.model import decode_json, to_dict
 from ctrlhost.webhooks.admission import Admission, AdmissionRequest
+from ctrlhost.webhooks.envelope import Envelope, InvalidReview
 from ctrlhost.webhooks.json_patch import changed, field_of, patch_of
 
 if TYPE_CHECKING:
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
     #: The arguments of a call of the function.
     Call: TypeAlias = tuple[Admission[Any, Any, Any], Any, Any]
 
-API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _NULL = msgspec.Raw(b"null")
-
-
-class InvalidReview(CtrlhostError):
-    """The body of a request is no review of the version v1; the message says what is wrong. Becomes HTTP 400."""
 
 
 class WebhookFailed(CtrlhostError):
@@ -80,10 +76,7 @@ class _Request(msgspec.Struct, rename="camel"):
     old_object: msgspec.Raw = _NULL
 
 
-class _Review(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    request: _Request | None = None
+_REVIEW = Envelope("admission.k8s.io/v1", "AdmissionReview", _Request)
 
 
 def answer(webhook: Webhook, body: bytes, plugin: Plugin, *, check_stability: bool = False) -> Answer:
@@ -129,7 +122,7 @@ async def answer_async(webhook: Webhook, body: bytes, plugin: Plugin, *, check_s
 
 def _steps(webhook: Webhook, body: bytes, plugin: Plugin, check_stability: bool) -> Generator[Call, Any, Answer]:
     """Yield the calls of the function, which are sent what it returns, and return the answer."""
-    review = _Admitted(webhook, plugin, _decoded(body))
+    review = _Admitted(webhook, plugin, _REVIEW.request(body))
     review.check()
     with bound(webhook=webhook.path, uid=review.request.uid):
         try:
@@ -140,19 +133,6 @@ def _steps(webhook: Webhook, body: bytes, plugin: Plugin, check_stability: bool)
         except Denied as denial:
             return review.answer(denial)
         return review.answer()
-
-
-def _decoded(body: bytes) -> _Request:
-    try:
-        review = msgspec.json.decode(body, type=_Review)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidReview(f"the body is no {KIND}: {error}") from None
-    if (review.api_version, review.kind) != (API_VERSION, KIND):
-        text = f"the body must be {KIND} of {API_VERSION}, got kind {review.kind!r} of {review.api_version!r}"
-        raise InvalidReview(text)
-    if review.request is None:
-        raise InvalidReview(f"the {KIND} has no request")
-    return review.request
 
 
 class _Admitted:
@@ -262,7 +242,7 @@ class _Admitted:
                 response |= {"patchType": "JSONPatch", "patch": patch}
             if self._warnings:
                 response["warnings"] = list(dict.fromkeys(map(_printable, self._warnings)))
-            body = msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
+            body = _REVIEW.review(response)
         except (TypeError, ValueError, RecursionError) as error:
             raise WebhookFailed(self._webhook, f"has an answer that is no JSON: {error}") from error
         return Answer(body, denial is not None)

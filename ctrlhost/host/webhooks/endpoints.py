@@ -12,7 +12,8 @@ import msgspec
 
 from ctrlhost.host.webhooks.pool import QUEUE, THREADS, Ended, Full, WebhookPool
 from ctrlhost.server.webhooks import IN_CHILD
-from ctrlhost.webhooks.review import Answer, InvalidReview, WebhookFailed, answer, answer_async
+from ctrlhost.webhooks.envelope import InvalidReview
+from ctrlhost.webhooks.review import Answer, WebhookFailed, answer, answer_async
 from ctrlhost.webhooks.webhook import Webhook
 
 if TYPE_CHECKING:

@@ -46,8 +46,6 @@ def test_missing_hooks_do_nothing():
     assert plugin.settings_type() is None
     assert plugin.permissions(None) == []
     plugin.synced("context")
-    assert not plugin.implements("ctrlhost_setup")
-    assert plugin.implements("ctrlhost_crds")
 
 
 def test_a_misspelt_hook_is_refused_with_the_right_name():

@@ -42,7 +42,7 @@ def request(new: dict[str, Any] | None, old: dict[str, Any] | None = None, opera
         "options": {"kind": "CreateOptions"},
         **more,
     }
-    return json.dumps({"apiVersion": review.API_VERSION, "kind": review.KIND, "request": content}).encode()
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": content}).encode()
 
 
 def answer(host: Any, body: bytes, webhook: int = 0, **options: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def answer(host: Any, body: bytes, webhook: int = 0, **options: Any) -> dict[str
     else:
         answered = review.answer(called, body, host, **options)
     content = json.loads(answered.body)
-    assert (content["apiVersion"], content["kind"]) == (review.API_VERSION, review.KIND)
+    assert (content["apiVersion"], content["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     response: dict[str, Any] = content["response"]
     assert response["uid"] == "42"
     assert answered.denied is not response["allowed"]

@@ -11,7 +11,8 @@ import pytest
 import ctrlhost
 from ctrlhost.controller.context import bound_values
 from ctrlhost.webhooks import review
-from ctrlhost.webhooks.review import InvalidReview, WebhookFailed
+from ctrlhost.webhooks.envelope import InvalidReview
+from ctrlhost.webhooks.review import WebhookFailed
 from tests.unit.webhooks.reviews import answer, host_of, patch, request
 
 behaviour = pytest.mark.behaviour

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ctrlhost.webhooks.conversion import API_VERSION, KIND, Converters
-from ctrlhost.webhooks.review import InvalidReview
+from ctrlhost.webhooks.conversion import Converters
+from ctrlhost.webhooks.envelope import InvalidReview
 
 behaviour = pytest.mark.behaviour
 
@@ -41,9 +41,11 @@ def cache(version: str, name: str = "web", **metadata: Any) -> dict[str, Any]:
 
 def answer(conversions: Converters, version: str, *objects: dict[str, Any]) -> dict[str, Any]:
     request = {"uid": "42", "desiredAPIVersion": f"example.com/{version}", "objects": list(objects)}
-    body = json.dumps({"apiVersion": API_VERSION, "kind": KIND, "request": request}).encode()
+    body = json.dumps(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    ).encode()
     answered = json.loads(conversions.answer(body))
-    assert (answered["apiVersion"], answered["kind"]) == (API_VERSION, KIND)
+    assert (answered["apiVersion"], answered["kind"]) == ("apiextensions.k8s.io/v1", "ConversionReview")
     response: dict[str, Any] = answered["response"]
     assert response["uid"] == "42"
     return response
