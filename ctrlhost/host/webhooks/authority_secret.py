@@ -42,17 +42,16 @@ class AuthoritySecret:
 
         InvalidAuthority for a Secret with anything else, which stays as it is; ApiError and TransportError.
         """
-        for left in range(_TRIES - 1, -1, -1):
+        left = _TRIES
+        while True:
+            left -= 1
             try:
-                self.authority = self._current()
+                self.authority = authority = self._current()
             except (AlreadyExists, Conflict):
                 if not left:
                     raise
             else:
-                break
-        if self.authority is None:
-            raise RuntimeError("unreachable")
-        return self.authority
+                return authority
 
     def rotate(self) -> Authority:
         """Renew the authority now; InvalidAuthority if there is none, or if it is replacing the one before it."""
