@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import ctrlhost
-from ctrlhost.testing import Fault
+from ctrlhost.testing import Fault, NotIdle
 from plugins.hostname.tests.objects import SHOP, Objects
 
 PREFIX = "nginx.ingress.kubernetes.io/"
@@ -93,6 +95,39 @@ def test_a_broken_watch_is_restored_without_a_write(connected, objects, error):
     connected.edit_route(SHOP, objects.first, {"spec": {"ingressClassName": "nginx"}})
     connected.idle()
     assert updates(connected) == 1
+
+
+def work_of(host):
+    """Return what keeps the host from being idle."""
+    try:
+        host.run_until_idle(timeout=0)
+    except NotIdle as error:
+        return str(error)
+    return ""
+
+
+def test_a_claim_that_is_deleted_while_its_route_is_written_leaves_nothing(cluster, objects, monkeypatch):
+    cluster.lease(objects.first)
+    cluster.start()
+    written, released = threading.Event(), threading.Event()
+    connected = cluster.state.connected
+
+    def note_later(*arguments, **options):
+        written.set()
+        assert released.wait(30)
+        connected(*arguments, **options)
+
+    monkeypatch.setattr(cluster.state, "connected", note_later)
+    cluster.declare(SHOP, objects.first)
+    assert written.wait(30)
+    cluster.release(SHOP)
+    cluster.host.wait_for(
+        lambda: not cluster.state.hosts.lister.list() and "release: 0 queued, 1 active" in work_of(cluster.host)
+    )
+    released.set()
+    cluster.idle()
+    assert cluster.routes() == set()
+    assert cluster.managed() == {}
 
 
 @pytest.mark.behaviour("hostname/68")

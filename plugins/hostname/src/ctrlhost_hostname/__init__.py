@@ -341,9 +341,18 @@ def release(
     If this process saw the claim disappear, it is removed at once. Otherwise it may be left over from a downtime, or
     claimed elsewhere: it must look exactly like the plugin's own and stay unclaimed for the grace period.
     """
+    watch_for_mass_removal(ctx, ctx.request.name)
+    # Not beside a run that connects the hostname: its claim may have just been deleted.
+    with ctx.state.exclusive(ctx.request.name):
+        return release_unclaimed(ctx, route)
+
+
+def release_unclaimed(
+    ctx: ctrlhost.Context[ctrlhost.Object, HostnameSettings], route: ctrlhost.Object | None
+) -> ctrlhost.Result | None:
+    """Remove a route unless its hostname is claimed, or it must stay for now."""
     state: OperatorState = ctx.state
     hostname = ctx.request.name
-    watch_for_mass_removal(ctx, hostname)
     if ctx.cache(ProviderHost).by_index(by_hostname, hostname):
         return None
     if route is None:
