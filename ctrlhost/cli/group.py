@@ -30,6 +30,7 @@ COMMANDS = {
     "crds": "Print the CustomResourceDefinitions of plugins.",
     "finalizers": "List objects by finalizer, and take a finalizer off them.",
     "models": "Print typed models of a custom kind, generated from its CRD.",
+    "chart": "Write a Helm chart that runs plugins in a cluster.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
     "webhooks": "Renew the authority of webhooks in a cluster.",
     "settings": "Print the settings of the host or of a plugin, and where their values come from.",

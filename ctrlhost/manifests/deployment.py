@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from ctrlhost.manifests.listeners import Listeners
     from ctrlhost.manifests.webhooks import WebhookObjects
 
-_CONFIG_FOLDER, _CONFIG_FILE = "/etc/ctrlhost", "ctrlhost.toml"
+_CONFIG_FOLDER = "/etc/ctrlhost"
+#: The name of the settings file, also in the ConfigMap.
+CONFIG_FILE = "ctrlhost.toml"
+#: The annotation of pods that changes with the settings.
+CONFIG_HASH = "ctrlhost.dev/config-hash"
 #: The folder for the host's private directory. An emptyDir belongs to root and has the mode 0777, so it is not private
 #: itself.
 _RUN_FOLDER = "/run/ctrlhost"
@@ -114,12 +118,12 @@ class Workload:
 def config_map(name: str, namespace: str, config: str) -> dict[str, Any]:
     """Return the ConfigMap with the settings file."""
     metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_CONFIG_FILE: config}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_FILE: config}}
 
 
 def deployment(workload: Workload) -> dict[str, Any]:
     """Return the Deployment."""
-    annotations = {"ctrlhost.dev/config-hash": _config_hash(workload)}
+    annotations = {CONFIG_HASH: _config_hash(workload)}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -217,7 +221,7 @@ def _arguments(workload: Workload) -> list[str]:
     if workload.isolated:
         arguments.append(f"--isolate={','.join(workload.isolated)}")
     if workload.config:
-        arguments.append(f"--config={_CONFIG_FOLDER}/{_CONFIG_FILE}")
+        arguments.append(f"--config={_CONFIG_FOLDER}/{CONFIG_FILE}")
     arguments += [f"--set={assignment}" for assignment in workload.assignments]
     if workload.webhooks is not None:
         arguments += workload.webhooks.arguments()

@@ -10,11 +10,12 @@ from typing import Any
 from ctrlhost import __version__
 
 NAME = "app.kubernetes.io/name"
+MANAGED_BY = "app.kubernetes.io/managed-by"
 COMPONENT = "app.kubernetes.io/component"
 #: The plugins of the command, so that what a later command no longer prints can be found.
 _PLUGINS = "ctrlhost.dev/plugins"
 #: Of objects that other installations may use too: whoever selects an installation must not delete them.
-_COMMON = {"app.kubernetes.io/part-of": "ctrlhost", "app.kubernetes.io/managed-by": "ctrlhost"}
+_COMMON = {"app.kubernetes.io/part-of": "ctrlhost", MANAGED_BY: "ctrlhost"}
 _LONGEST = 63
 
 

@@ -15,6 +15,7 @@ from ctrlhost.manifests.listeners import METRICS, listeners
 from ctrlhost.manifests.loading import collect_crds, collect_objects
 from ctrlhost.manifests.names import name_part
 from ctrlhost.manifests.network import disruption_budget, network_policy, service_monitors, services
+from ctrlhost.manifests.pod_patch import patch_pods
 from ctrlhost.manifests.rbac import delegator, make_roles, metrics_reader, plurals, service_account
 from ctrlhost.manifests.secrets import check_references
 from ctrlhost.manifests.webhooks import service_of, webhook_objects
@@ -47,6 +48,8 @@ class Deployed:
     isolated: Sequence[str] = ()
     secrets: Sequence[SecretReference] = ()
     resources: Resources = field(default_factory=Resources)
+    #: What is merged into the pods.
+    pod_patch: dict[str, Any] = field(default_factory=dict)
     #: Whether each plugin gets a Deployment, an account and a Lease of its own.
     per_plugin: bool = False
     #: Whether to create the namespaces of Roles.
@@ -170,7 +173,7 @@ def _objects(workload: Workload, deployed: Deployed) -> Iterator[dict[str, Any]]
         yield disruption_budget(workload)
     if workload.webhooks is not None:
         yield from workload.webhooks.issued()
-    yield deployment(workload)
+    yield patch_pods(deployment(workload), deployed.pod_patch)
     if workload.webhooks is not None:
         yield from workload.webhooks.configurations()
     if deployed.monitor:

@@ -33,6 +33,7 @@ GUIDES = ("observe", "secure", "debug", "upgrade", "deploy")
 NAMESPACE = "ctrlhost-system"
 #: Why blocks with such a mark are not run.
 NOT_RUN = {
+    "helm": "installs what the guide has installed already; tests/e2e/test_chart.py installs a chart",
     "docker": "builds and pushes an image, for which there is neither a container engine nor a registry",
     "Database": "the cluster of the guide has no such kind",
 }

@@ -11,12 +11,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def install_programs(folder: Path) -> Path:
-    """Write the programs of this tree and the `kubectl` of the real control plane into a folder, and return it."""
+    """Write the programs of this tree, and `kubectl` and `helm` of the real control plane, into a folder; return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("ctrlhost", "ctrlhost_sandbox"):
         program = f'PYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m {name}'
         _install(folder / name.replace("_", "-"), program)
     _install(folder / "kubectl", f'exec "{BINARY}" kubectl')
+    _install(folder / "helm", f'exec "{BINARY.with_name("helm")}"')
     return folder
 
 
