@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ctrlhost.server")
 
 UNIX = "unix:"
-_BACKLOG = 128
+#: Connections that wait while the process has no free descriptor, or is busy; the kernel may allow fewer.
+_BACKLOG = 1024
 _LOOPBACKS = ("127.0.0.1", "::1")
 _WITHOUT_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT, errno.EINVAL})
 #: Attempts to find a port that is free on both loopbacks.
