@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.amounts import plural
 from ctrlhost.cli.options import CONFIG, FILES, NAMESPACE, PLUGINS, SET, gather, names, plugin_files
 from ctrlhost.cli.table import visible
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 @NAMESPACE
 @CONFIG
 @SET
+@click.option("-v", "--verbose", is_flag=True, help="Print each check that passes, too.")
 @click.option(
     "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Form of the output."
 )
@@ -45,6 +48,7 @@ def command(
     namespaces: tuple[str, ...],
     config: Path | None,
     assignments: tuple[str, ...],
+    verbose: bool,
     output: str,
 ) -> int:
     """Check plugins without running them: files, those of the settings, or else all that are installed.
@@ -53,7 +57,8 @@ def command(
     the command also asks the server, with the account of the kubeconfig or that of the plugin: whether the CRDs are
     installed as the plugins have them, the kinds served and the rights granted, and what it warns of.
 
-    Each line is `error|warning|ok PLUGIN CHECK: text`. Exit code 1 means an error.
+    Each line is `error|warning PLUGIN CHECK: text`, the errors first. Then a line `ok PLUGIN: N checks` has what
+    passed. Exit code 1 means an error.
     """
     from ctrlhost.authoring.check import OfflineCheck
     from ctrlhost.errors import ConfigError
@@ -75,7 +80,7 @@ def command(
     known = [*chosen, *(file.name for file in of_files), *installed_plugins()]
     checked = OfflineCheck(selected, configuration, known, kinds=offline)
     findings = [*checked.findings, *(() if offline else _on_server(checked))]
-    _print(findings, output)
+    _print(findings, output, verbose=verbose)
     failing = ("error", "warning") if strict else ("error",)
     return int(any(finding.level in failing for finding in findings))
 
@@ -92,6 +97,7 @@ def _on_server(checked: OfflineCheck) -> Iterator[Finding]:
     for plugin in checked.plugins:
         found_by = f"supervision.{plugin.name}.kubeconfig"
         path, name = checked.configuration.supervision(plugin.name).kubeconfig, plugin.name
+        client: Client | None = None
         try:
             if path is not None:
                 client = Client.of_account(path, found_by, None, timeout)
@@ -100,19 +106,27 @@ def _on_server(checked: OfflineCheck) -> Iterator[Finding]:
                 client = own = own or Client.load(settings.kubeconfig, settings.context, connect_timeout=timeout)
             yield from check_on_server(plugin, client)
         except CtrlhostError as error:
-            yield Finding("error", name, "server", error.message, error.hint)
+            account = f" ({client.transport.account()})" if client is not None else ""
+            yield Finding("error", name, "server", f"{error.message}{account}", error.hint)
             if name == HOST:
                 return
 
 
-def _print(findings: list[Finding], output: str) -> None:
+def _print(findings: list[Finding], output: str, *, verbose: bool) -> None:
+    """Print errors, then warnings, then a line for what is all right; if `verbose`, each finding in its order."""
     if output == "json":
         import json
         from dataclasses import asdict
 
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
         return
-    for finding in findings:
+    problems = sorted((finding for finding in findings if finding.level != "ok"), key=lambda finding: finding.level)
+    for finding in findings if verbose else problems:
         click.echo(visible(finding))
         if finding.hint and finding.level != "ok":
             click.echo(f"  hint: {visible(finding.hint)}", err=True)
+    if not verbose:
+        passed = Counter(finding.plugin for finding in findings if finding.level == "ok")
+        for plugin, count in passed.items():
+            other = "other " if any(finding.plugin == plugin for finding in problems) else ""
+            click.echo(visible(f"ok {plugin}: {plural(count, f'{other}check')}"))

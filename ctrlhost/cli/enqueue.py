@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.amounts import plural
+from ctrlhost.cli.completing import complete_controller, complete_key
 from ctrlhost.cli.running_host import RunningHost, acting, parse_controller, print_json
 from ctrlhost.cli.table import visible
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command("enqueue")
-@click.argument("controller", metavar="PLUGIN/CONTROLLER")
-@click.argument("keys", metavar="[[NAMESPACE/]NAME]…", nargs=-1)
+@click.argument("controller", metavar="PLUGIN/CONTROLLER", shell_complete=complete_controller)
+@click.argument("keys", metavar="[[NAMESPACE/]NAME]…", nargs=-1, shell_complete=complete_key)
 @click.option("--all", "everything", is_flag=True, help="Queue all objects that the controller is for.")
 @click.option("--priority", type=int, help="Priority of the keys of --all (default: -100).")
 @acting

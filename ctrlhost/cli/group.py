@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from ctrlhost import __version__
 from ctrlhost.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _Resolved: TypeAlias = tuple[str | None, click.Command | None, list[str]]
 
@@ -22,7 +25,7 @@ COMMANDS = {
     "informers": "List the informers of a running host, or show one.",
     "queue": "List the queues of a running host, or the keys of one.",
     "explain-key": "Print why a running host does not reconcile a key.",
-    "pause": "Pause controllers of a running host.",
+    "pause": "Pause controllers of a running host, or list those that are paused.",
     "resume": "Resume paused controllers of a running host.",
     "enqueue": "Queue keys of a controller of a running host.",
     "log-level": "Change the log level of a running host for a while.",
@@ -35,6 +38,7 @@ COMMANDS = {
     "webhooks": "Renew the authority of webhooks in a cluster.",
     "settings": "Print the settings of the host or of a plugin, and where their values come from.",
     "sandbox": "Run only the embedded API server.",
+    "completion": "Print the script that lets a shell complete commands and names.",
     "version": "Print the version.",
 }
 
@@ -52,6 +56,13 @@ class LazyGroup(click.Group):
             command: click.Command = import_module(f"ctrlhost.cli.{cmd_name.replace('-', '_')}").command
             return command
         return _plugin_commands(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands without importing them, and the options."""
+        from click.shell_completion import CompletionItem
+
+        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> _Resolved:
         """Find the command; the error for an unknown one suggests the closest."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.completing import complete_level
 from ctrlhost.cli.running_host import RunningHost, acting, print_json
 from ctrlhost.duration import Duration
 from ctrlhost.errors import ConfigError
@@ -17,7 +18,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("log-level")
-@click.argument("words", metavar="[PLUGIN|LOGGER] debug|info|warning|error", nargs=-1)
+@click.argument("words", metavar="[PLUGIN|LOGGER] debug|info|warning|error", nargs=-1, shell_complete=complete_level)
 @click.option("--for", "length", metavar="TIME", default="30m", show_default=True, help="0: until a restart.")
 @acting
 def command(words: tuple[str, ...], length: str, socket: Path | None, output: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctrlhost.cli.completing import complete_installed
 from ctrlhost.selectors.namespaces import LABEL
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 FILES = click.argument("files", nargs=-1, metavar="[FILE.py]...", type=click.Path(path_type=Path))
 
 PLUGINS = click.option(
-    "--plugins", metavar="NAME,NAME…", multiple=True, help="Plugins to load; no other plugin is imported."
+    "--plugins",
+    metavar="NAME,NAME…",
+    multiple=True,
+    shell_complete=complete_installed,
+    help="Plugins to load; no other plugin is imported.",
 )
 NAMESPACE = click.option(
     "--namespace",
@@ -35,6 +40,7 @@ ISOLATE = click.option(
     "isolated",
     metavar="NAME,NAME…|all",
     multiple=True,
+    shell_complete=complete_installed,
     help="Run each of these installed plugins in a process of its own; not those of files.",
 )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.amounts import plural
+from ctrlhost.cli.completing import complete_target
 from ctrlhost.cli.paused import ask
 from ctrlhost.cli.running_host import acting, print_json
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("resume")
-@click.argument("target", metavar="PLUGIN[/CONTROLLER]")
+@click.argument("target", metavar="PLUGIN[/CONTROLLER]", shell_complete=complete_target)
 @acting
 def command(target: str, socket: Path | None, output: str) -> None:
     """Resume a paused controller of a running host, or all paused controllers of a plugin.

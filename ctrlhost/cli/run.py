@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast, get_args
 
 import click
 from click.core import ParameterSource
@@ -25,7 +25,7 @@ from ctrlhost.cli.options import (
     sandbox_options,
 )
 from ctrlhost.cli.progress import CurrentStderr, ListBars, can_draw
-from ctrlhost.config.settings import DEFAULT_LOG_LINES
+from ctrlhost.config.settings import DEFAULT_LOG_LINES, LogLevel
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ if TYPE_CHECKING:
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
 @refused("--manifest", "`ctrlhost run` applies no files; `ctrlhost dev` has --manifest", multiple=True)
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
+@click.option("-v", "--verbose", is_flag=True, help="Log lines of level debug, too.")
+@click.option(
+    "--log-level", type=click.Choice(get_args(LogLevel)), help="Minimum severity of log lines (default: info)."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "console", "json"]),
+    help="Form of log lines; `auto` is `console` on a terminal, else `json`.",
+)
 @click.option(
     "--webhook-url", metavar="https://HOST:PORT", help="Register webhooks by this URL, which leads to this machine."
 )
@@ -94,6 +103,10 @@ def command(
     from ctrlhost.supervisor.loader import check_installed, installed_plugins
 
     flags = {name: value for name, value in chosen.items() if not name.startswith("sandbox_")}
+    if flags.pop("verbose"):
+        if flags["log_level"] not in (None, "debug"):
+            raise click.UsageError("-v and --log-level are mutually exclusive")
+        flags["log_level"] = "debug"
     if flags["install_crds"] == "true":
         flags["install_crds"] = True
 

@@ -38,6 +38,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
 _SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers")
+_TOML = 'settings are TOML: a line `[host]`, and below it lines such as `listen = "127.0.0.1:8484"`'
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +259,7 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror or error}", hint="--config takes a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{file}: invalid TOML: {error}") from None
+        raise ConfigError(f"{file}: invalid TOML: {error}", hint=_TOML) from None
 
 
 def _environment_path(name: str) -> tuple[str, ...] | None:

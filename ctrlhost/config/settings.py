@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
@@ -199,7 +200,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         try:
             self.leader_election()
         except ValueError as error:
-            raise ValueError(f"leader election: {error}") from None
+            # As the settings are called.
+            text = re.sub(r"\b(lease_duration|renew_deadline|retry_period)\b", r"`leader_elect_\1`", str(error))
+            raise ValueError(text) from None
 
     def _shares(self, address: str) -> bool:
         """Return whether an address is that of `listen`; each port 0 is another one."""

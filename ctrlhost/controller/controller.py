@@ -285,12 +285,12 @@ class Controller:
         """Who has paused the controller, and since when; None while it is not paused."""
         return self._pause.state
 
-    def pause(self, by: str = "the host") -> bool:
+    def pause(self, by: str = "the host", reason: str = "") -> bool:
         """Begin no further reconcile; those that run end, and events are queued and merged. Return whether it is new.
 
         A restart of the plugin does not end it; `by` says who asked for it.
         """
-        return self._pause.pause(by)
+        return self._pause.pause(by, reason)
 
     def resume(self) -> bool:
         """End `pause`, also that of the setting. Return whether it was paused."""

@@ -14,10 +14,11 @@ BY_SETTING = "the setting `paused`"
 
 
 class Paused(NamedTuple):
-    """A pause: who asked for it, and when it began, in seconds since the epoch."""
+    """A pause: who asked for it, when it began, in seconds since the epoch, and why; the reason may be empty."""
 
     by: str
     since: float
+    reason: str = ""
 
 
 class Pauses:
@@ -39,10 +40,10 @@ class Pauses:
             setting = Paused(BY_SETTING, time.time()) if paused else None
             return self._states.setdefault(controller, self._states.get(controller.partition("/")[0], setting))
 
-    def pause(self, target: str, by: str) -> Paused:
+    def pause(self, target: str, by: str, reason: str = "") -> Paused:
         """Note that a controller, or a plugin with all of its, is paused; return its pause. An earlier one stays."""
         with self._lock:
-            now = Paused(by, time.time())
+            now = Paused(by, time.time(), reason)
             for name in self._of(target):
                 self._states[name] = self._states.get(name) or now
             return self._states[target] or now
@@ -102,11 +103,11 @@ class Pause:
         """Wait until `resume` or `end`, if paused."""
         self._open.wait()
 
-    def pause(self, by: str) -> bool:
+    def pause(self, by: str, reason: str = "") -> bool:
         """Begin no further reconcile; return whether that is new."""
         with self._lock:
             new = not self.paused
-            self.state = self._pauses.pause(self._controller, by)
+            self.state = self._pauses.pause(self._controller, by, reason)
             self.paused = True
             if not self._ended:
                 self._open.clear()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.config.settings import JITTER_FACTOR, LeaderElectionConfig
 from ctrlhost.coordination.lease import LeaderElectionRecord
 from ctrlhost.coordination.term import Tenure
-from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, NotFound
+from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, Forbidden, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,14 @@ log = logging.getLogger("ctrlhost.leader_election")
 
 #: How long this replica's lease may have expired before the health check fails, in seconds.
 TOLERANCE = 20.0
+
+#: Seconds until the same error is logged again.
+_WARN_AGAIN = 300.0
+#: The right to act on Leases, as a rule of a Role.
+_RULE = (
+    '{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], '
+    '"verbs": ["create", "get", "list", "watch", "update"]}'
+)
 
 #: A Lease that does not exist yet: taking it is not a transition.
 _NEW = LeaderElectionRecord(lease_transitions=-1)
@@ -66,6 +74,8 @@ class LeaderElector:
         self._observed: LeaderElectionRecord | None = None
         self._observed_at = 0.0
         self._reported: str | None = None
+        #: The error that was logged last, and when.
+        self._warned = "", 0.0
         #: The terms of this replica.
         self.tenure = Tenure(clock)
         self._now = self.tenure.now
@@ -185,9 +195,11 @@ class LeaderElector:
         except (AlreadyExists, Conflict) as error:
             log.debug("lease %s: another replica wrote it first: %s", self.lock, error)
         except CtrlhostError as error:
-            log.warning("lease %s: %s", self.lock, error)
+            self._warn(error)
         except Exception:
             log.exception("lease %s", self.lock)
+        else:
+            self._warned = "", 0.0
         if until is not None and self._lead(until):
             return self.config.retry_period
         left = self.tenure.current.until - self._now()
@@ -197,6 +209,15 @@ class LeaderElector:
         pause = self.config.retry_period * random.uniform(1, 1 + JITTER_FACTOR)  # noqa: S311 - spreads candidates only
         left = self._seconds_left(self._now())
         return min(pause, left) if left > 0 else pause
+
+    def _warn(self, error: CtrlhostError) -> None:
+        """Log an error, and the right that is missing; the same one again only after a while."""
+        now, text = self._now(), str(error)
+        if self._warned[0] == text and now < self._warned[1] + _WARN_AGAIN:
+            return
+        self._warned = text, now
+        right = f"; add {_RULE} to a Role in namespace {self.lock.namespace}" if isinstance(error, Forbidden) else ""
+        log.warning("lease %s: %s%s", self.lock, text, right)
 
     def _lead(self, until: float) -> bool:
         """Lead until then, in the current term or in a new one; return False if that is over or not wanted."""

@@ -144,7 +144,7 @@ class Admin:
             controller for controller in plugin.controllers if request.controller is None or controller.name in names
         ]
         if controllers:
-            return _paused(controllers, by)
+            return _paused(controllers, by, request.reason)
         changed = any((before.get(name) is None) is (by is not None) for name in names or [plugin.name])
         return PauseAnswer(names, changed, 0, 0)
 
@@ -187,14 +187,14 @@ def _no_controllers(plugin: PluginRuntime) -> StatusProblem:
 
 def _note(pauses: Pauses, request: PauseRequest, by: str | None) -> None:
     if by is not None:
-        pauses.pause(request.target, by)
+        pauses.pause(request.target, by, request.reason)
     else:
         pauses.resume(request.target)
 
 
-def _paused(controllers: Sequence[Controller], by: str | None) -> PauseAnswer:
+def _paused(controllers: Sequence[Controller], by: str | None, reason: str) -> PauseAnswer:
     """Pause controllers, or without `by` resume them."""
-    changed = [controller.pause(by) if by is not None else controller.resume() for controller in controllers]
+    changed = [controller.pause(by, reason) if by is not None else controller.resume() for controller in controllers]
     return PauseAnswer(
         [controller.name for controller in controllers],
         any(changed),

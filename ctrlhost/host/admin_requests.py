@@ -16,18 +16,26 @@ _NAMED = 3
 #: The longest time of a level, in seconds.
 _LONGEST = 366 * 86_400.0
 _INT32 = 1 << 31
+#: The characters of the reason of a pause, at most.
+REASON_LENGTH = 200
 
 
 class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pause or resume a controller of a plugin, without `controller` all of them."""
+    """Pause or resume a controller of a plugin, without `controller` all of them; `reason` says why they are paused."""
 
     plugin: str
     controller: str | None = None
+    reason: str = ""
 
     @property
     def target(self) -> str:
         """What the log names."""
         return f"{self.plugin}/{self.controller}" if self.controller is not None else self.plugin
+
+    def __post_init__(self) -> None:
+        """ValueError for a reason that is longer than a line of text."""
+        if len(self.reason) > REASON_LENGTH:
+            raise ValueError(f"`reason` must have at most {REASON_LENGTH} characters, got {len(self.reason)}")
 
 
 class EnqueueRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -30,6 +30,8 @@ class Configuration:
     #: The URL of the proxy, which may contain a password, and the servers that need none.
     proxy: str | None = field(default=None, repr=False)
     no_proxy: str | None = None
+    #: The variable of the environment that names the proxy; empty for one of the kubeconfig, and without one.
+    proxy_variable: str = ""
     proxy_headers: Mapping[str, str] | None = field(default=None, repr=False)
 
 
@@ -44,14 +46,20 @@ def new_configuration(
     environ: Mapping[str, str] = os.environ,
 ) -> Configuration:
     """Create a configuration; without a `proxy` that of the environment counts."""
+    variable = ""
+    if not proxy:
+        names = (name for name in (f"{_scheme(host)}_proxy", "all_proxy") if _variable(name, environ))
+        variable = next(names, "")
+        proxy = _variable(variable, environ) if variable else None
     return Configuration(
         host,
         ssl_ca_cert,
         ca_cert_data,
         verify_ssl,
         tls_server_name=tls_server_name,
-        proxy=proxy or _variable(f"{_scheme(host)}_proxy", environ) or _variable("all_proxy", environ),
+        proxy=proxy,
         no_proxy=_variable("no_proxy", environ),
+        proxy_variable=_spelling(variable, environ) if variable else "",
     )
 
 
@@ -65,3 +73,8 @@ def _scheme(host: str) -> str:
 def _variable(name: str, environ: Mapping[str, str]) -> str | None:
     """Return a variable of the environment; the name in lower case wins, also when it is empty."""
     return environ.get(name, environ.get(name.upper())) or None
+
+
+def _spelling(name: str, environ: Mapping[str, str]) -> str:
+    """Return the name of a variable as it is set."""
+    return name if name in environ else name.upper()

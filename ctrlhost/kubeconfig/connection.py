@@ -107,7 +107,8 @@ class Connection:
         configuration = self.configuration
         if not configuration.proxy or self.unix_socket:
             return None
-        proxy = read_proxy(str(configuration.proxy), configuration.proxy_headers, self.source)
+        source = f"{self.source}, ${variable}" if (variable := self._proxy_variable()) else self.source
+        proxy = read_proxy(str(configuration.proxy), configuration.proxy_headers, source)
         return None if bypasses_proxy(self.url, configuration.no_proxy or "") else proxy
 
     def tls(self) -> Tls | None:
@@ -151,11 +152,18 @@ class Connection:
     def account(self) -> str:
         """Return who sends the requests: the source, the user, and when the credentials expire or expired."""
         parts = [self.source, f"user `{self.user}`" if self.user else ""]
+        if (variable := self._proxy_variable()) and self.proxy() is not None:
+            parts.append(f"through the proxy of ${variable}")
         for what, moment in (("token", self.credentials.expiry()), ("certificate", self.certificate_expiry())):
             if moment is not None:
                 verb = "expired" if moment <= time.time() else "expires"
                 parts.append(f"whose {what} {verb} at {datetime.fromtimestamp(moment, UTC):%FT%TZ}")
         return ", ".join(filter(None, parts))
+
+    def _proxy_variable(self) -> str:
+        """Return the variable of the environment that names the proxy; empty if none does."""
+        # The official client class has no such field.
+        return str(getattr(self.configuration, "proxy_variable", ""))
 
     def certificate_expiry(self) -> float | None:
         """Return when the client certificate expires, in seconds since the epoch; None without a readable one."""

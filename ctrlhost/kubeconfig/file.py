@@ -148,7 +148,12 @@ def _parse(path: Path) -> Any:
         with path.open("rb") as stream:
             content = load_document(stream)
     except OSError as error:
-        raise ConfigError(f"kubeconfig {path}: {error.strerror or error}") from error
+        hint = (
+            "name another with `--kubeconfig FILE` or $KUBECONFIG; `--sandbox` needs none"
+            if not path.exists()
+            else None
+        )
+        raise ConfigError(f"kubeconfig {path}: {error.strerror or error}", hint=hint) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

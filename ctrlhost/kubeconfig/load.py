@@ -42,7 +42,10 @@ def load_connection(
     elif named:
         present = [path for path in named if path.exists()]
         if not present:
-            raise ConfigError(f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist")
+            raise ConfigError(
+                f"$KUBECONFIG names {os.pathsep.join(map(str, named))}, which does not exist",
+                hint="correct the variable, or name a file with `--kubeconfig FILE`",
+            )
         connection = from_files(present, context, "$KUBECONFIG")
     elif environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         connection = in_cluster(environ, service_account)

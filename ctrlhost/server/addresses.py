@@ -78,7 +78,10 @@ def _refused(where: str, port: int, setting: str, error: OSError) -> ConfigError
             f"{setting}: port {port} is in use by another process ({where})",
             hint="choose another port, or port 0 for a free one",
         )
-    return ConfigError(f"{setting}: cannot listen at {where}: {error.strerror or error}")
+    return ConfigError(
+        f"{setting}: cannot listen at {where}: {error.strerror or error}",
+        hint="use an address of this machine, such as 127.0.0.1",
+    )
 
 
 def _listen_at(path: str) -> socket.socket:

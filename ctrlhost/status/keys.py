@@ -148,7 +148,9 @@ def _of_host(host: ReadHost, plugin: PluginRuntime, controller: Controller | Non
         facts += [f"missing right: {rule}" for rule in plugin.missing_rights]
         return Answer("plugin not running", facts, time.time() - plugin.since)
     if (paused := controller.pause_state) is not None:
-        return Answer("paused", [f"controller {controller.name} was paused by {paused.by}"], time.time() - paused.since)
+        why = f": {paused.reason}" if paused.reason else ""
+        fact = f"controller {controller.name} was paused by {paused.by}{why}"
+        return Answer("paused", [fact], time.time() - paused.since)
     if not controller.leading:
         return Answer("standby", [f"{controller.leader or 'no replica'} leads; this replica stands by"])
     return None

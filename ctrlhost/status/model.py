@@ -139,7 +139,7 @@ class QueueStatus(msgspec.Struct, frozen=True):
 class ControllerStatus(msgspec.Struct, frozen=True):
     """One controller; rates and quantiles are those of the last minute, None without runs or before two samples.
 
-    `paused_by` and `paused_since` say who has paused it, and since when.
+    `paused_by`, `paused_since` and `paused_reason` say who has paused it, since when, and why.
     `waiting` says why the controller cannot begin or go on, such as a kind that is not served; None if it can.
     `recent_per_second` has the rates of the last hour in steps of two minutes, the newest last; None without samples.
     """
@@ -148,6 +148,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     paused: bool
     paused_by: str | None
     paused_since: str | None
+    paused_reason: str
     leading: bool
     waiting: str | None
     workers: int

@@ -261,6 +261,7 @@ class StatusReader:
             paused=pause is not None,
             paused_by=pause.by if pause is not None else None,
             paused_since=model.moment(pause.since) if pause is not None else None,
+            paused_reason=pause.reason if pause is not None else "",
             leading=controller.leading,
             waiting=controller.waiting(),
             workers=controller.options.workers if counts is not None else 0,

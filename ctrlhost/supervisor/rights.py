@@ -18,6 +18,7 @@ from ctrlhost.controller.source import permissions_in
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.permissions import Permission
 from ctrlhost.selectors.namespaces import narrowed
+from ctrlhost.transport.responses import error_from_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -204,5 +205,5 @@ def _is_allowed(client: Client, namespace: str | None, group: str, resource: str
         timeout=_TIMEOUT,
     )
     if answer.status not in (200, 201):
-        raise CtrlhostError(f"the server answered {answer.status} to a SelfSubjectAccessReview")
+        raise error_from_response(answer, f"POST {client.transport.url}{_PATH}")
     return bool((msgspec.json.decode(answer.body).get("status") or {}).get("allowed"))

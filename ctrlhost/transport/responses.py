@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The longest time, in seconds, that a server may ask to wait before a retry.
 LONGEST_RETRY_AFTER = 300.0
 _EXCERPT = 200
+#: What a server written in Go says to plain HTTP on a port for TLS.
+_NOT_TLS = b"HTTP request to an HTTPS server"
 #: As authorizers of Kubernetes say it.
 _MISSED_RIGHT = re.compile(r' cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -56,6 +58,8 @@ def error_from_response(response: Response, what: str) -> ApiError:
         return error_from_status({**status, "code": response.status}, retry_after)
     page = " with HTML, as of a proxy or a login page" if _is_html(response.body) else ""
     excerpt = _excerpt(response.body)
+    if _NOT_TLS in response.body[: 2 * _EXCERPT]:
+        excerpt = "the server speaks TLS on this port: use an https URL"
     message = f"{what}: the server answered {response.status}{page}" + (f": {excerpt}" if excerpt else "")
     return from_status(response.status, "", message, (), retry_after)
 

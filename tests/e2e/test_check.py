@@ -50,7 +50,7 @@ def test_crds_equal_what_the_server_made_of_them_and_its_warnings_are_shown(
 ) -> None:
     distributions.add("endpoints", ENDPOINTS)
     kubeconfig = f"--kubeconfig={kube_apiserver.kubeconfig}"
-    good = ctrlhost("check", f"--plugins={','.join(BUNDLED)}", kubeconfig, "--strict")
+    good = ctrlhost("check", "-v", f"--plugins={','.join(BUNDLED)}", kubeconfig, "--strict")
     assert good.returncode == 0, good.stdout
     assert all(line.startswith("ok ") for line in good.stdout.splitlines())
     assert sum(line.endswith(" is installed") for line in good.stdout.splitlines()) >= len(BUNDLED)

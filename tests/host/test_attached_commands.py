@@ -423,6 +423,7 @@ def test_each_command_that_attaches_is_tested_without_a_host() -> None:
     local = {
         "run",
         "check",
+        "completion",
         "crds",
         "dev",
         "finalizers",

@@ -87,10 +87,14 @@ def lines(result: CompletedProcess[str], level: str) -> list[str]:
 
 
 @behaviour("authoring/AK1")
+@behaviour("oncall/OC14")
 def test_a_plugin_without_a_finding(ctrlhost: Run, distributions: Distributions, server: Sandbox) -> None:
     distributions.add("widgets", plugin())
     arguments = ("check", "--plugins=widgets", f"--kubeconfig={server.kubeconfig}", "--strict")
     result = ctrlhost(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == ["ok host: 1 check", "ok widgets: 8 checks"]
+    result = ctrlhost(*arguments, "-v")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "ok host settings: valid",
@@ -190,7 +194,7 @@ def test_what_a_hook_raises_or_gives_ends_no_check_of_others(
     distributions.add("broken", f"import ctrlhost\nCRD = {nameless!r}\n{hook}{set_up}")
     distributions.add("maps", plugin(crds=[], sources='ctrlhost.For("v1", "ConfigMap")'))
     for where in ("--offline", f"--kubeconfig={server.kubeconfig}"):
-        result = ctrlhost("check", "--plugins=broken,maps", where)
+        result = ctrlhost("check", "-v", "--plugins=broken,maps", where)
         assert result.returncode == 1
         (error,) = lines(result, "error")
         assert error.startswith(f"error broken {check}: ")
@@ -201,7 +205,8 @@ def test_an_invalid_setting_of_the_host_does_not_change_the_server(
     ctrlhost: Run, distributions: Distributions, server: Sandbox
 ) -> None:
     distributions.add("maps", plugin(crds=[], sources='ctrlhost.For("v1", "ConfigMap")'))
-    result = ctrlhost("check", "--plugins=maps", f"--kubeconfig={server.kubeconfig}", "--namespace=a/b", KUBECONFIG="")
+    options = ("-v", "--plugins=maps", f"--kubeconfig={server.kubeconfig}", "--namespace=a/b")
+    result = ctrlhost("check", *options, KUBECONFIG="")
     (error,) = lines(result, "error")
     assert error.startswith("error host settings: host: invalid namespace `a/b`")
     assert "ok maps kind: ConfigMap (v1) is served" in lines(result, "ok")
@@ -286,7 +291,7 @@ def test_settings_of_the_host_are_checked(
     ctrlhost: Run, distributions: Distributions, setting: str, message: str
 ) -> None:
     distributions.add("maps", plugin(crds=[], sources='ctrlhost.For("v1", "ConfigMap")'))
-    result = ctrlhost("check", "--offline", "--plugins=maps", f"--set={setting}")
+    result = ctrlhost("check", "--offline", "-v", "--plugins=maps", f"--set={setting}")
     assert result.returncode == 1
     (error,) = lines(result, "error")
     assert message in error
@@ -334,7 +339,7 @@ def test_files_are_checked_as_plugins(ctrlhost: Run, tmp_path: Path) -> None:
     head = "import ctrlhost\nplugin = ctrlhost.Plugin()\n@plugin.controller('v1/ConfigMap')\n"
     good.write_text(f"{head}def reconcile(ctx, obj): ...\n")
     wrong.write_text(f"{head}def reconcile(ctx): ...\n")
-    result = ctrlhost("check", "--offline", str(good), str(wrong), "--set=good-one.size=1")
+    result = ctrlhost("check", "--offline", "-v", str(good), str(wrong), "--set=good-one.size=1")
     assert result.returncode == 1
     no_settings = "plugins.good-one.size: the plugin `good-one` has no settings (in --set good-one.size)"
     assert lines(result, "error") == [

@@ -358,7 +358,9 @@ def test_invalid_times_are_an_error_of_the_settings():
     from ctrlhost.config.load import Configuration
 
     gathered = Configuration.gather(assignments=["host.leader_elect_renew_deadline=20s"])
-    with pytest.raises(ConfigError, match="lease_duration must be greater than renew_deadline"):
+    with pytest.raises(
+        ConfigError, match="`leader_elect_lease_duration` must be greater than `leader_elect_renew_deadline`"
+    ):
         gathered.host()
 
 
