@@ -422,6 +422,7 @@ def test_without_a_host_each_command_says_so(attached: Attached, tmp_path: Path,
 def test_each_command_that_attaches_is_tested_without_a_host() -> None:
     local = {
         "run",
+        "chart",
         "check",
         "completion",
         "crds",
