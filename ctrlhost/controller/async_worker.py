@@ -140,7 +140,7 @@ class AsyncWorkers:
             await in_flight.ended()
         finally:
             seconds = now() - started
-            self._scope.history.runs.append((key, started, seconds, context.worker, context.number, *ending))
+            self._scope.history.ended((key, started, seconds, context.worker, context.number, *ending))
             counts.observe(seconds)
             if seconds >= self._scope.watchdog.limit:
                 self._scope.watchdog.returned(run)

@@ -21,10 +21,12 @@ from ctrlhost.controller.pauses import Pause
 from ctrlhost.controller.pool import Workers
 from ctrlhost.controller.results import Results
 from ctrlhost.controller.retries import RetryLimiter
+from ctrlhost.controller.severity import Outcomes
 from ctrlhost.controller.source import Source
 from ctrlhost.controller.watchdog import Watchdog
 from ctrlhost.controller.worker import LeaderGate, WorkerScope
 from ctrlhost.errors import NotSynced, PluginLoadError
+from ctrlhost.informers.indexers import ViewIndexer
 from ctrlhost.own_writes.self_events import SelfEvents
 from ctrlhost.workqueue import WorkQueue
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from ctrlhost.entries import Entry
     from ctrlhost.informers import Informer
     from ctrlhost.informers.handle import Handle
+
+#: Seconds between two counts of the objects in a part of a cache.
+_COUNT_EVERY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class Controller:
         self._pause = Pause(self.name, plugin.services.pauses, paused=self.options.paused)
         echoes = options.suppress_echo or any(getattr(source, "suppress_echo", None) for source in sources)
         self._self_events = SelfEvents() if echoes else None
+        #: When the objects of a part of a cache were counted, and how many there were.
+        self._counted = (float("-inf"), 0)
         #: The last runs, and the failing keys.
         self.history = History(self.name, plugin.services.clock, plugin.services.errors)
         #: Held while the sources' predicates run to explain why a key is not being reconciled.
@@ -257,7 +264,7 @@ class Controller:
             self.override(services.controller_overrides.get(self.name))
             options = self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout, self.history, self._counts.successes)
+            self._results = Results(self.name, queue, options.timeout, self.history)
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
@@ -410,9 +417,19 @@ class Controller:
         """Return the workers, or slots for tasks, that run a reconcile now."""
         return self._watchdog.running() if self._watchdog is not None else []
 
-    def failing_in_a_row(self) -> tuple[int, str]:
-        """Return how many runs have failed since the last success, and the error of the last one with its place."""
-        return self._results.failing_in_a_row() if self._results is not None else (0, "")
+    def outcomes(self) -> Outcomes:
+        """Return the keys by their last runs; there are none on a replica that does not lead."""
+        return self.history.outcomes(self._objects()) if self.leading else Outcomes()
+
+    def _objects(self) -> int:
+        """Return how many objects of `For` are in the cache; of a part of a cache, which looks at each, seldom."""
+        indexer = self.primary.indexer if self.primary is not None else ()
+        if not isinstance(indexer, ViewIndexer):
+            return len(indexer)
+        now, (at, count) = time.monotonic(), self._counted
+        if now - at >= _COUNT_EVERY:
+            self._counted = now, (count := len(indexer))
+        return count
 
     def without_hot_loop(self) -> bool:
         """Return whether no key has been in a hot loop for a minute."""

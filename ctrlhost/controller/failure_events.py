@@ -6,11 +6,12 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost.controller.context import current
-from ctrlhost.controller.places import cause_of
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
     from typing import Any
+
+    from ctrlhost.controller.causes import Cause
 
 #: Failures in a row, or seconds since the first of them, after which an event is due.
 FAILURES, SECONDS = 5, 300.0
@@ -36,8 +37,8 @@ class FailureEvents:
         """Start without failing keys."""
         self._failing: OrderedDict[Any, _Failing] = OrderedDict()
 
-    def failed(self, key: Any, kind: str, place: str, error: str) -> None:
-        """Note that the run of this thread or task failed for a key; `kind` and `place` of the error are its cause."""
+    def failed(self, key: Any, cause: Cause, error: str) -> None:
+        """Note that the run of this thread or task failed for a key, with a cause and the line of the error."""
         run = current.get()
         if run is None:
             return
@@ -48,8 +49,7 @@ class FailureEvents:
             self._failing.popitem(last=False)
         if failures + 1 < FAILURES and now - since < SECONDS:
             return
-        cause = f"{kind} at {cause_of(place)}" if place else kind
-        if now - told.get(cause, -AGAIN) < AGAIN or (cause not in told and len(told) >= _CAUSES):
+        if now - told.get(cause.title, -AGAIN) < AGAIN or (cause.title not in told and len(told) >= _CAUSES):
             return
         try:
             obj = run.get(key)
@@ -57,9 +57,9 @@ class FailureEvents:
             # A controller without a `For`: its keys need not be objects.
             return
         if obj is not None:
-            told[cause] = now
+            told[cause.title] = now
             # Another action is another event: equal ones become a series, whose note stays.
-            run.events.warning(obj, "ReconcileFailed", error, action=cause)
+            run.events.warning(obj, "ReconcileFailed", error, action=cause.title)
 
     def succeeded(self, key: Any) -> None:
         """Forget the failures of a key."""

@@ -12,13 +12,12 @@ from ctrlhost.controller.error_groups import decisive
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.failure_events import FailureEvents
 from ctrlhost.controller.places import place_of
+from ctrlhost.controller.traces import trace_of
 from ctrlhost.coordination.writes import causes, refused
 from ctrlhost.errors import ApiError, Conflict, CtrlhostError, NotOwned, RetryAfter, Stale, TerminalError
 from ctrlhost.request import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctrlhost.controller.history import History, RunResult
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.coordination.writes import Permit
@@ -63,9 +62,8 @@ class Results:
         queue: WorkQueue,
         timeout: float | None,
         history: History,
-        successes: Callable[[], int] = int,
     ) -> None:
-        """Prepare; `timeout` is the controller's, in seconds. `successes` returns the number of runs without error."""
+        """Prepare; `timeout` is the controller's, in seconds."""
         self.controller = controller
         self.timeout = timeout
         #: Keys whose last run did not succeed, so that a success must be noted. A key has one worker at a time.
@@ -74,15 +72,6 @@ class Results:
         self._queue = queue
         self._history = history
         self._events = FailureEvents()
-        self._successes = successes
-        #: The failures since `_succeeded` runs had succeeded, and the last of them.
-        self._failures, self._succeeded = 0, 0
-        self._last_failure = ""
-
-    def failing_in_a_row(self) -> tuple[int, str]:
-        """Return how many runs have failed since the last success, and the error of the last one with its place."""
-        in_a_row = self._failures if self._successes() == self._succeeded else 0
-        return in_a_row, self._last_failure
 
     def ended(
         self, key: Request, priority: int, outcome: Any, counts: WorkerCounts, permit: Permit | None = None
@@ -125,13 +114,15 @@ class Results:
             error = mistake
         counts.errors += 1
         self.last_error = _described(error)
-        fields = self._note_failure(key, error)
+        kind, place = type(error).__name__, place_of(error.__traceback__)
         if terminal := _is_terminal(error):
             # Upstream keeps the back-off here, which leaks an entry per object that never succeeds.
             self._end_back_off(key)
-        self._history.failed(key, fields["error"], self.last_error, fields["place"], terminal=terminal)
+        fields = {"error": kind, "place": place, "attempt": self.attempts.get(key, 0) + 1}
+        cause = self._history.failed(key, kind, self.last_error, place, terminal=terminal, trace=trace_of(error))
+        fields["cause"] = cause.id
         if not terminal:
-            self._events.failed(key, fields["error"], fields["place"], self.last_error)
+            self._events.failed(key, cause, self.last_error)
         if terminal:
             counts.terminal += 1
             if isinstance(error, InvalidStatus):
@@ -180,16 +171,6 @@ class Results:
         except Exception:
             # The plugin's own rate limiter failed; the result of the run stands.
             log.exception("controller %s: the rate limiter failed to forget %s", self.controller, key)
-
-    def _note_failure(self, key: Request, error: BaseException) -> dict[str, Any]:
-        """Count a failure in a row, and return the fields of its log line: the class, the place and the attempt."""
-        succeeded = self._successes()
-        if succeeded != self._succeeded:
-            self._failures, self._succeeded = 0, succeeded
-        self._failures += 1
-        kind, place = type(error).__name__, place_of(error.__traceback__)
-        self._last_failure = f"{self.last_error} ({place})" if place else self.last_error or kind
-        return {"error": kind, "place": place, "attempt": self.attempts.get(key, 0) + 1}
 
     def _run_after(
         self, key: Request, seconds: float, priority: int, counts: WorkerCounts, *, succeeded: bool = False

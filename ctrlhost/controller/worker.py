@@ -174,6 +174,7 @@ class Worker:
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, pause, results = scope.reconciler(), scope.gate, scope.pause, scope.results
         attempts, record, now = results.attempts, scope.history.runs.append, context.clock.now
+        record_more = scope.history.ended
         limit, buckets = scope.watchdog.limit, counts.buckets
         short = min(_FIRST_BUCKET, limit)
         waiting.extend(batch)
@@ -220,7 +221,10 @@ class Worker:
             ended = now()
             seconds = ended - started
             run = (key, started, seconds, context.worker, context.number)
-            record((*run, *ending) if ending else run)
+            if ending:
+                record_more((*run, *ending))
+            else:
+                record(run)
             if seconds < short:
                 counts.seconds += seconds
                 buckets[0] += 1

@@ -13,6 +13,7 @@ from ctrlhost.controller.error_text import encodable
 from ctrlhost.server.html import tag
 from ctrlhost.server.page import Page, Row, problem_page
 from ctrlhost.status import model
+from ctrlhost.status.causes import cause_page
 from ctrlhost.status.keys import Asked, explain, reconciles
 from ctrlhost.status.pages.controller import PARTS, Shown, controller_page
 from ctrlhost.status.pages.key import key_page
@@ -86,13 +87,19 @@ class Reports:
         return _encoded(self.status())
 
     def queue_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
-        """Return the part of a queue that the parameters `part`, `limit` and `after` select."""
+        """Return the part of a queue that the parameters `part`, `limit`, `after` and `cause` select."""
 
         def page() -> model.QueuePage:
             part, limit = query.get("part", "queued"), query.get("limit", str(LIMIT))
-            return queue_page(self._running(plugin, controller), part, limit, query.get("after"))
+            running = self._running(plugin, controller)
+            return queue_page(running, part, limit, query.get("after"), query.get("cause", ""))
 
         return _answer(page)
+
+    def causes_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the causes for which keys of a controller fail."""
+        del query
+        return _answer(lambda: cause_page(self._running(plugin, controller)))
 
     def key_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
         """Return why the key of the parameter `key` is not being reconciled."""

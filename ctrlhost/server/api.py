@@ -28,7 +28,7 @@ _TIMEOUT, _OTHERS = 8.0, 1.0
 #: Requests that are answered at once.
 _MOST = 8
 _HINTS = {
-    404: "paths: /status, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME",
+    404: "paths: /status, /causes/PLUGIN/NAME, /queues/PLUGIN/NAME, /keys/PLUGIN/NAME?key=KEY, /series/PLUGIN/NAME",
     405: "use GET",
 }
 
@@ -41,6 +41,9 @@ class Reported(Rendered, Protocol):
 
     def queue_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
         """Return the status of HTTP and a part of a queue, or a problem."""
+
+    def causes_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Return the status of HTTP and the causes for which keys of a controller fail, or a problem."""
 
     def key_json(self, plugin: str, controller: str, query: dict[str, str]) -> tuple[int, bytes]:
         """Return the status of HTTP and why a key is not being reconciled, or a problem."""
@@ -94,6 +97,7 @@ def api_app(host: Reported, is_allowed: Callable[[Request], bool]) -> ASGIApp:
     routes = [
         Route("/status", status),
         Route("/queues/{plugin}/{name}", of_controller(host.queue_json)),
+        Route("/causes/{plugin}/{name}", of_controller(host.causes_json)),
         Route("/keys/{plugin}/{name}", of_controller(host.key_json)),
         Route("/series/{plugin}/{name}", of_controller(host.series_json)),
     ]

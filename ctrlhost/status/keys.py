@@ -12,7 +12,7 @@ from ctrlhost.controller.key_text import key_text
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
 from ctrlhost.status.key_object import key_object, live_object
-from ctrlhost.status.model import KeyObject, KeyStatus, Reconcile, Verdict, moment
+from ctrlhost.status.model import KeyFailure, KeyObject, KeyStatus, Reconcile, Verdict, moment
 from ctrlhost.status.problem import StatusProblem
 from ctrlhost.status.snapshot import shown_write
 
@@ -89,9 +89,11 @@ def explain(
     answer = _of_host(host, plugin, controller)
     runs: list[Run] = []
     obj: KeyObject | None = None
+    failing: KeyFailure | None = None
     if controller is not None:
         key, state = find_key(controller, text)
-        runs = [run for run in controller.history.last_runs() if run.key == key][:RUNS]
+        runs = controller.history.runs_of(key)[:RUNS]
+        failing = key_failure(controller, key)
         answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, lookups)
         obj = key_object(plugin, controller, key) if with_object else None
         text = key_text(key)
@@ -107,6 +109,7 @@ def explain(
         reconciles=reconciles(controller, runs),
         writes=[shown_write(write) for write in writes.of_key(controller.name, text)] if controller is not None else [],
         object=obj,
+        failing=failing,
     )
 
 
@@ -120,6 +123,25 @@ def reconciles(controller: Controller | None, runs: Sequence[Run]) -> list[Recon
         Reconcile(key_text(run.key), moment(run.started + ahead), run.seconds, run.result, run.reconcile_id, run.error)
         for run in runs
     ]
+
+
+def key_failure(controller: Controller, key: Any) -> KeyFailure | None:
+    """Return the failures of a key since its last success; None without any. This reads source files."""
+    failure = controller.history.failure(key)
+    if failure is None:
+        return None
+    # Failures have the time of the host's clock.
+    ahead = time.time() - controller.history.now()
+    return KeyFailure(
+        failures=failure.failures,
+        since=moment(failure.since + ahead),
+        last=moment(failure.at + ahead),
+        cause=failure.cause.id,
+        error=failure.error,
+        place=failure.place,
+        reconcile_id=failure.reconcile_id,
+        traceback=failure.trace.text() if failure.trace is not None else "",
+    )
 
 
 def find_key(controller: Controller, text: str) -> tuple[Any, KeyState]:

@@ -13,6 +13,8 @@ import msgspec
 
 VERSION = 1
 
+Severity = Literal["failing", "degraded", "ok"]
+
 
 def moment(seconds: float) -> str:
     """Return a time, in seconds since the epoch, as RFC 3339 with milliseconds."""
@@ -99,6 +101,41 @@ class ApiServerStatus(msgspec.Struct, frozen=True):
     last_writes: list[LastWrite]
 
 
+class Outcomes(msgspec.Struct, frozen=True):
+    """Keys by their last runs: those with a recent outcome, those that fail, since when, and for how many causes.
+
+    `sentence` says it, such as `771 of 1,200 keys fail, 1 cause`; it is empty if no key fails. A standby has none.
+    """
+
+    keys: int
+    failing: int
+    causes: int
+    since: str | None
+    sentence: str
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Why keys of a controller fail: the class of the error, its place and its masked text, with an example.
+
+    `keys` fail for it now; with 0 it was so within the last 10 minutes. The rate is that of the last minute. The id is
+    the same in each replica and after a restart.
+    """
+
+    id: str
+    controller: str
+    type: str
+    place: str
+    text: str
+    keys: int
+    failures: int
+    per_second: float
+    first: str
+    last: str
+    key: str
+    error: str
+    reconcile_id: str
+
+
 class Degraded(msgspec.Struct, frozen=True):
     """One reason why a plugin is degraded."""
 
@@ -108,7 +145,11 @@ class Degraded(msgspec.Struct, frozen=True):
 
 
 class PluginStatus(msgspec.Struct, frozen=True):
-    """One plugin; `rights` are rules that it needs, `missing_rights` what its account lacks, `pages` paths here."""
+    """One plugin; `rights` are rules that it needs, `missing_rights` what its account lacks, `pages` paths here.
+
+    `condition` is the one word to show: its `state`, unless it runs; then `failing`, `degraded`, `paused`, `standby` or
+    `running`.
+    """
 
     name: str
     version: str
@@ -124,6 +165,9 @@ class PluginStatus(msgspec.Struct, frozen=True):
     restart_reasons: dict[str, int]
     pages: list[str]
     isolated: bool
+    condition: str
+    severity: Severity
+    outcomes: Outcomes
 
 
 class QueueStatus(msgspec.Struct, frozen=True):
@@ -142,6 +186,7 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     `paused_by`, `paused_since` and `paused_reason` say who has paused it, since when, and why.
     `waiting` says why the controller cannot begin or go on, such as a kind that is not served; None if it can.
     `recent_per_second` has the rates of the last hour in steps of two minutes, the newest last; None without samples.
+    `state` is the one word to show.
     """
 
     name: str
@@ -160,6 +205,9 @@ class ControllerStatus(msgspec.Struct, frozen=True):
     oldest_running_seconds: float
     recent_per_second: list[float | None]
     queue: QueueStatus
+    state: Literal["standby", "waiting", "paused", "failing", "degraded", "ok"]
+    severity: Severity
+    outcomes: Outcomes
 
 
 class FailingKey(msgspec.Struct, frozen=True):
@@ -172,6 +220,8 @@ class FailingKey(msgspec.Struct, frozen=True):
     error: str
     place: str
     reconcile_id: str
+    #: The id of its cause.
+    cause: str
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -257,12 +307,16 @@ class Status(msgspec.Struct, frozen=True):
     informers: list[InformerRow]
     errors: list[ErrorRow]
     webhooks: list[WebhookStatus]
+    #: The worst 50 of all controllers, the worst first.
+    causes: list[Cause]
+    severity: Severity
+    outcomes: Outcomes
 
 
 class QueueItem(msgspec.Struct, frozen=True):
     """A key of a queue; `age_seconds` is since it was queued or handed out, `due_seconds` until a delay ends.
 
-    A failing key has its last error, with the place and the run; for others they are empty.
+    A failing key has its last error, with the place and the run, and the id of its cause; for others they are empty.
     """
 
     key: str
@@ -273,6 +327,7 @@ class QueueItem(msgspec.Struct, frozen=True):
     error: str
     place: str
     reconcile_id: str
+    cause: str
 
 
 class QueuePage(msgspec.Struct, frozen=True):
@@ -335,6 +390,20 @@ class KeyObject(msgspec.Struct, frozen=True):
     finalizers: list[KeyFinalizer]
 
 
+class KeyFailure(msgspec.Struct, frozen=True):
+    """The failures of a key since its last success; error, place, run and traceback are those of the last one."""
+
+    failures: int
+    since: str
+    last: str
+    #: The id of the cause.
+    cause: str
+    error: str
+    place: str
+    reconcile_id: str
+    traceback: str
+
+
 class KeyStatus(msgspec.Struct, frozen=True):
     """Why a key is not being reconciled, or that it is; with the facts for that, its last runs and their writes."""
 
@@ -347,6 +416,23 @@ class KeyStatus(msgspec.Struct, frozen=True):
     writes: list[LastWrite]
     #: None for a key that names no object, and on pages.
     object: KeyObject | None
+    #: None for a key that does not fail, and for one before the last 1,000 failures.
+    failing: KeyFailure | None
+
+
+class CauseDetail(msgspec.Struct, frozen=True):
+    """A cause with the traceback of its example, of at most 8 KiB, and some of the keys that fail for it."""
+
+    cause: Cause
+    traceback: str
+    failing: list[str]
+
+
+class CausePage(msgspec.Struct, frozen=True):
+    """The causes of one controller, the worst first."""
+
+    items: list[CauseDetail]
+    total: int
 
 
 class Series(msgspec.Struct, frozen=True):

@@ -14,6 +14,16 @@ import msgspec
 from ctrlhost import __version__, _core
 from ctrlhost.controller.key_text import key_text
 from ctrlhost.status import model
+from ctrlhost.status.causes import (
+    cause_rows,
+    condition_of,
+    severity_of,
+    shown_outcomes,
+    state_of,
+    sum_of,
+    worst_causes,
+    worst_of,
+)
 from ctrlhost.status.informers import informer_rows
 from ctrlhost.status.samples import Samples, depth_of
 
@@ -102,6 +112,20 @@ class StatusReader:
         seconds = self._host.processor.seconds() if self._host.processor is not None else {}
         others = {child.plugins[0].name: child for child in children if child.plugins}
         failing = [*self._failing(), *(key for child in children for key in child.failing)]
+        controllers = [*self._controllers(), *(controller for child in children for controller in child.controllers)]
+        of_plugin: dict[str, list[model.ControllerStatus]] = {}
+        for controller in controllers:
+            of_plugin.setdefault(controller.name.partition("/")[0], []).append(controller)
+        plugins = [
+            self._plugin(
+                plugin,
+                seconds.get(plugin.name, 0.0),
+                (pages or {}).get(plugin.name, ()),
+                others.get(plugin.name),
+                of_plugin.get(plugin.name, []),
+            )
+            for plugin in self._plugins
+        ]
         services = self._host.services
         own = [_shown_error(entry) for entry in services.errors.entries()] if services is not None else []
         errors = [*own, *(error for child in children for error in child.errors)]
@@ -111,13 +135,8 @@ class StatusReader:
             host=self._host_status([check for check in ready if check.decides and not check.passed], seconds),
             leader=self._leader(children),
             apiserver=self._apiserver(children),
-            plugins=[
-                self._plugin(
-                    plugin, seconds.get(plugin.name, 0.0), (pages or {}).get(plugin.name, ()), others.get(plugin.name)
-                )
-                for plugin in self._plugins
-            ],
-            controllers=[*self._controllers(), *(controller for child in children for controller in child.controllers)],
+            plugins=plugins,
+            controllers=controllers,
             failing=heapq.nlargest(FAILING, failing, key=lambda key: key.failures),
             informers=[
                 *self._informers(),
@@ -126,6 +145,9 @@ class StatusReader:
             errors=sorted(errors, key=lambda error: error.time, reverse=True)[:50],
             # The host answers for isolated plugins, too.
             webhooks=self._host.webhooks.rows(self.samples.per_second) if self._host.webhooks is not None else [],
+            causes=worst_causes([*cause_rows(self.controllers()), *(cause for child in children for cause in child.causes)]),
+            severity=worst_of(plugin.severity for plugin in plugins),
+            outcomes=sum_of([controller.outcomes for controller in controllers]),
         )
 
     @property
@@ -225,9 +247,15 @@ class StatusReader:
         return [counts[written] for written in sorted(counts)]
 
     def _plugin(
-        self, plugin: PluginRuntime, seconds: float, pages: Iterable[str], child: model.Status | None
+        self,
+        plugin: PluginRuntime,
+        seconds: float,
+        pages: Iterable[str],
+        child: model.Status | None,
+        controllers: Sequence[model.ControllerStatus],
     ) -> model.PluginStatus:
         inner = child.plugins[0] if child is not None else None
+        severity = severity_of(plugin, controllers)
         return model.PluginStatus(
             name=plugin.name,
             version=plugin.installed.rpartition(" ")[2],
@@ -246,6 +274,9 @@ class StatusReader:
             restart_reasons=dict(plugin.restarted),
             pages=[f"/{plugin.name}{page}" for page in pages],
             isolated=plugin.isolated,
+            condition=condition_of(plugin, controllers, severity),
+            severity=severity,
+            outcomes=sum_of([controller.outcomes for controller in controllers]),
         )
 
     def _controllers(self) -> list[model.ControllerStatus]:
@@ -254,7 +285,7 @@ class StatusReader:
 
     def _controller(self, controller: Controller, row: Mapping[str, Any] | None) -> model.ControllerStatus:
         counts, rates = controller.counts, self.samples.rates(controller)
-        pause = controller.pause_state
+        pause, outcomes = controller.pause_state, controller.outcomes()
         depth, oldest, delayed = (0, 0.0, 0) if row is None else (depth_of(row), row["oldest"], row["delayed"])
         return model.ControllerStatus(
             name=controller.name,
@@ -280,6 +311,9 @@ class StatusReader:
                 retrying=controller.history.retrying,
                 processing=controller.queue.page("processing", 0).total,
             ),
+            state=state_of(controller, outcomes.severity),
+            severity=outcomes.severity,
+            outcomes=shown_outcomes(outcomes, controller.history.now()),
         )
 
     def failing(self, plugin: str) -> list[model.FailingKey]:
@@ -308,6 +342,7 @@ class StatusReader:
                         failure.error,
                         failure.place,
                         failure.reconcile_id,
+                        failure.cause.id,
                     )
                 )
         return keys

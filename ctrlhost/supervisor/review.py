@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost import _core
+from ctrlhost.controller.sentences import controller_fails
 from ctrlhost.supervisor.held import held_deletions
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ log = logging.getLogger("ctrlhost.host")
 
 #: Seconds of real time between two reviews.
 _PERIOD = 1.0
-#: Runs of a controller in a row that failed.
-FAILURES = 10
 #: Seconds.
 OLDEST_KEY = 300.0
 LONGEST_WAIT = 60.0
@@ -73,7 +72,7 @@ class Review:
             whys: dict[Reason, str] = {
                 "waiting": self._waiting(plugin),
                 "paused": _paused(controllers),
-                "errors": _first(_errors(controller) for controller in controllers),
+                "errors": _errors(controllers),
                 "ownership": _first(controller.history.conflict(_CONFLICT) for controller in controllers),
                 "deletion": _first(held_deletions(plugin)) if controllers else "",
                 "over-budget": _first(informer.over_budget for informer in _informers(plugin)),
@@ -112,9 +111,14 @@ def _paused(controllers: Sequence[Controller]) -> str:
     return ", ".join(f"{name} by {state.by}" for name, state in states.items() if state is not None)
 
 
-def _errors(controller: Controller) -> str:
-    in_a_row, last = controller.failing_in_a_row()
-    return f"the last {in_a_row} runs of {controller.name} failed; {last}" if in_a_row >= FAILURES else ""
+def _errors(controllers: Sequence[Controller]) -> str:
+    """Return what fails in the worst of the controllers; empty if all are well."""
+    outcomes = [(controller, controller.outcomes()) for controller in controllers]
+    bad = [(controller, outcome) for controller, outcome in outcomes if outcome.severity != "ok"]
+    if not bad:
+        return ""
+    controller, worst = max(bad, key=lambda item: (item[1].severity == "failing", item[1].failing))
+    return controller_fails(controller.name, worst, next(iter(controller.history.causes.worst(1)), None))
 
 
 def _informers(plugin: PluginRuntime) -> list[Informer]:
