@@ -173,7 +173,7 @@ def test_a_changed_address_on_every_ingress(benchmark: BenchmarkFixture, ratios:
         benchmark.pedantic(measure, rounds=1)
     before = len(cluster.writes())
     with start(server) as host:
-        host.line("enqueued 0 statuses to write")
+        host.line("plugin ingress-status running")
         settle(host, count)
         host.signal(signal.SIGTERM)
         assert host.wait() == 0

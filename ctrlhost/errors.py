@@ -171,6 +171,9 @@ class Forbidden(_OneStatus):
 
     status, reason = 403, "Forbidden"
 
+    #: The right that an authorizer has missed, as namespace, group, resource and verb; None if it is not known.
+    right: tuple[str, str, str, str] | None = None
+
 
 class NotFound(_OneStatus):
     """404: no such object, or no such resource."""

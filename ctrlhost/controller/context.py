@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctrlhost.client import AsyncClient, Client
     from ctrlhost.client.in_flight import InFlight
     from ctrlhost.controller.caches import Cache
+    from ctrlhost.controller.causes import Cause
     from ctrlhost.controller.clients import PluginClients
     from ctrlhost.controller.declared import Declared
     from ctrlhost.controller.services import PluginScope
@@ -88,6 +89,7 @@ class Context(Parameters[K, S, State]):
     __slots__ = (
         "_async_client",
         "_scope",
+        "cause",
         "client",
         "clock",
         "declared",
@@ -135,6 +137,8 @@ class Context(Parameters[K, S, State]):
         self.request: Request = None  # type: ignore[assignment]
         #: The priority that the key was queued with.
         self.priority = 0
+        #: The cause for which the last run that failed did so; for its log line.
+        self.cause: Cause | None = None
         #: The run of a controller of `ctrlhost.Plugin`; None for others.
         self.declared: Declared | None = None
 
@@ -372,14 +376,14 @@ current: ContextVar[Context | None] = ContextVar("ctrlhost_reconcile", default=N
 
 
 def log_fields() -> dict[str, Any]:
-    """Return plugin, controller, object and reconcile id of the run in this thread or task; empty outside of one."""
+    """Return plugin, controller, key and reconcile id of the run in this thread or task; empty outside of one."""
     context = current.get()
     if context is None or context.request is None:
         return {}
     return {
         "plugin": context.plugin,
         "controller": context.controller,
-        "object": str(context.request),
+        "key": str(context.request),
         "reconcile_id": context.reconcile_id,
     }
 

@@ -264,11 +264,12 @@ class Controller:
             self.override(services.controller_overrides.get(self.name))
             options = self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout, self.history)
+            self._results = Results(self.name, queue, options.timeout, self.history, lambda: self._plugin.rights)
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )
             self._counts.longest, self._counts.working = self._watchdog.longest, self._may_work
+            self._counts.outcomes, self._counts.causes = self.outcomes, self.history.causes
             if services.supervision(self._plugin.name).hot_loop:
                 self._hot_loops = self._find_hot_loops(queue, self._counts)
             scope = self._scope(queue, self._results, self._watchdog)

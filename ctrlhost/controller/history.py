@@ -140,6 +140,8 @@ class History:
             while len(self._details) > _DETAILS or (self._size > _BYTES and len(self._details) > 1):
                 self._forget_details(next(iter(self._details)))
         self._errors.add(ErrorEntry(time.time(), self.controller, key_text(key), number, kind, error, place))
+        if run is not None:
+            run.cause = cause
         return cause
 
     def ended(self, run: tuple[Any, ...]) -> None:
@@ -202,10 +204,13 @@ class History:
         with self._lock:
             failing = len(self.failing)
             since = next((key.since for key in self.failing.values()), None)
-            keys.difference_update(self.failing)
-        count = max(objects, failing + len(keys))
+            # Not a difference of sets, which would go through all failing keys.
+            others = sum(key not in self.failing for key in keys)
+        count = max(objects, failing + others)
         seconds = 0.0 if since is None else self._clock.now() - since
-        return Outcomes(count, failing, self.causes.failing, since, severity(count, failing, seconds, in_a_row))
+        return Outcomes(
+            count, failing, self.causes.failing, since, severity(count, failing, seconds, in_a_row), seconds
+        )
 
     @property
     def retrying(self) -> int:

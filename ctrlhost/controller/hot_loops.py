@@ -267,7 +267,7 @@ class HotLoops:
             FIRST_WAIT,
             LONGEST_WAIT,
             extra={
-                "object": subject,
+                "key": subject,
                 "rate": round(watched.runs / max(seconds, 0.01), 1),
                 "verbs": sorted({writer.verb for writer in watched.writers}),
                 "managers": sorted({writer.field_manager for writer in watched.writers}),

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from ctrlhost.controller.causes import Causes
+from ctrlhost.controller.severity import Outcomes
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from prometheus_client.core import HistogramMetricFamily, Metric
 
@@ -21,6 +25,8 @@ BUCKETS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
     *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
+#: The causes of a controller that have a label of their own; the other ones share one.
+LABELS, OTHER = 10, "other"
 RESULTS = ("success", "error", "requeue", "requeue_after")
 
 
@@ -79,6 +85,10 @@ class ControllerCounts:
         self.longest: Callable[[], float] = float
         #: Returns whether workers are given keys: this replica leads, and nobody has paused the controller.
         self.working: Callable[[], bool] = bool
+        #: Returns the keys by their last runs.
+        self.outcomes: Callable[[], Outcomes] = Outcomes
+        #: Why keys fail.
+        self.causes = Causes(name)
         self._counts: list[WorkerCounts] = []
 
     def worker(self) -> WorkerCounts:
@@ -86,10 +96,6 @@ class ControllerCounts:
         counts = WorkerCounts()
         self._counts.append(counts)
         return counts
-
-    def successes(self) -> int:
-        """Return the number of runs that ended without an error."""
-        return sum(counts.successes + counts.requeue_after for counts in tuple(self._counts))
 
     def total(self) -> WorkerCounts:
         """Return the sums over all workers."""
@@ -179,6 +185,7 @@ class ReconcileMetrics:
             working.add_metric((controller.name,), float(controller.working()))
         yield longest
         yield working
+        yield from _failing(controllers)
 
     @staticmethod
     def _durations(metric: str, totals: list[tuple[str, int, WorkerCounts]]) -> HistogramMetricFamily:
@@ -193,3 +200,45 @@ class ReconcileMetrics:
             buckets = list(zip((*bounds, "+Inf"), sums, strict=True))
             family.add_metric((name,), buckets, total.seconds)
         return family
+
+
+def _failing(controllers: Sequence[ControllerCounts]) -> Iterator[Metric]:
+    """Return the keys that fail, by cause, and how bad that is."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    labels = ("controller",)
+    keys = GaugeMetricFamily("ctrlhost_keys", "Keys with a recent outcome", labels=labels)
+    failing = GaugeMetricFamily(
+        "ctrlhost_failing_keys", "Keys whose last run failed, by cause", labels=(*labels, "cause")
+    )
+    oldest = GaugeMetricFamily(
+        "ctrlhost_oldest_failure_seconds", "How long the first of the failing keys has failed", labels=labels
+    )
+    severities = GaugeMetricFamily(
+        "ctrlhost_controller_severity", "1 while the controller is failing, or degraded", labels=(*labels, "severity")
+    )
+    for controller in controllers:
+        outcomes = controller.outcomes()
+        if outcomes.keys:
+            keys.add_metric((controller.name,), outcomes.keys)
+        for severity in ("failing", "degraded"):
+            severities.add_metric((controller.name, severity), float(outcomes.severity == severity))
+        if not outcomes.failing:
+            continue
+        oldest.add_metric((controller.name,), outcomes.seconds)
+        for cause, count in _by_label(controller.causes, outcomes.failing):
+            failing.add_metric((controller.name, cause), count)
+    yield from (keys, failing, oldest, severities)
+
+
+def _by_label(causes: Causes, failing: int) -> Iterator[tuple[str, int]]:
+    """Return the failing keys by class and place, of which there are few."""
+    counts: Counter[str] = Counter()
+    for cause in causes.worst():
+        counts[cause.title] += cause.keys
+    for title, count in counts.most_common(LABELS):
+        if count > 0:
+            failing -= count
+            yield title, count
+    if failing > 0:
+        yield OTHER, failing

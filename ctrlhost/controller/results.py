@@ -12,15 +12,19 @@ from ctrlhost.controller.error_groups import decisive
 from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.failure_events import FailureEvents
 from ctrlhost.controller.places import place_of
+from ctrlhost.controller.sentences import rights_missing
 from ctrlhost.controller.traces import trace_of
 from ctrlhost.coordination.writes import causes, refused
-from ctrlhost.errors import ApiError, Conflict, CtrlhostError, NotOwned, RetryAfter, Stale, TerminalError
+from ctrlhost.errors import ApiError, Conflict, CtrlhostError, Forbidden, NotOwned, RetryAfter, Stale, TerminalError
 from ctrlhost.request import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ctrlhost.controller.history import History, RunResult
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.coordination.writes import Permit
+    from ctrlhost.permissions import Permission
     from ctrlhost.request import Request
     from ctrlhost.workqueue import WorkQueue
 
@@ -62,8 +66,9 @@ class Results:
         queue: WorkQueue,
         timeout: float | None,
         history: History,
+        rights: Callable[[], Sequence[Permission]] = tuple,
     ) -> None:
-        """Prepare; `timeout` is the controller's, in seconds."""
+        """Prepare; `timeout` is the controller's, in seconds. `rights` returns those that the plugin declares."""
         self.controller = controller
         self.timeout = timeout
         #: Keys whose last run did not succeed, so that a success must be noted. A key has one worker at a time.
@@ -72,6 +77,7 @@ class Results:
         self._queue = queue
         self._history = history
         self._events = FailureEvents()
+        self._rights = rights
 
     def ended(
         self, key: Request, priority: int, outcome: Any, counts: WorkerCounts, permit: Permit | None = None
@@ -113,6 +119,7 @@ class Results:
         except Exception as mistake:  # noqa: BLE001 - an invalid delay or priority is the plugin's mistake
             error = mistake
         counts.errors += 1
+        self._advise(error)
         self.last_error = _described(error)
         kind, place = type(error).__name__, place_of(error.__traceback__)
         if terminal := _is_terminal(error):
@@ -132,6 +139,15 @@ class Results:
             self._log_retried(error, fields, counts)
             self._retry(key, priority, _wanted_delay(error))
         return "terminal" if terminal else "error", self.last_error
+
+    def _advise(self, error: BaseException) -> None:
+        """Name what the operator does about a missing right that the plugin declares; else the error names its line."""
+        for cause in causes(error):
+            if not isinstance(cause, Forbidden) or cause.right is None:
+                continue
+            right = cause.right
+            if any(_covers(permission, *right) for permission in self._rights()):
+                cause.hint = rights_missing(self.controller.partition("/")[0], 1)
 
     def _log_retried(self, error: BaseException, fields: dict[str, Any], counts: WorkerCounts) -> None:
         if not isinstance(error, Exception):
@@ -215,3 +231,13 @@ def _described(error: BaseException) -> str:
 def _is_terminal(error: BaseException) -> bool:
     """Return whether a TerminalError is anywhere in the chain of causes."""
     return any(isinstance(cause, TerminalError) for cause in causes(error))
+
+
+def _covers(permission: Permission, namespace: str, group: str, resource: str, verb: str) -> bool:
+    """Return whether a permission covers a request, whatever the name of its object; "" is every namespace."""
+    return (
+        permission.namespace in (None, namespace)
+        and permission.group in ("*", group)
+        and not {"*", resource}.isdisjoint(permission.resources)
+        and not {"*", verb}.isdisjoint(permission.verbs)
+    )

@@ -31,3 +31,13 @@ def controller_fails(name: str, outcomes: Outcomes, worst: Cause | None) -> str:
     """Return why a plugin is degraded: the keys of one of its controllers that fail, and the worst cause."""
     sentence = f"{name}: {keys_fail(outcomes.failing, outcomes.keys, outcomes.causes)}"
     return sentence if worst is None else f"{sentence}; {cause_line(worst.title, worst.text, worst.keys)}"
+
+
+def grant(plugin: str) -> str:
+    """Return the command that grants a plugin its rights."""
+    return f"`ctrlhost manifests --plugins={plugin} --image=IMAGE | kubectl apply -f -`"
+
+
+def rights_missing(plugin: str, count: int) -> str:
+    """Return how many rights a plugin lacks, and what to type."""
+    return f"{counted(count, 'right')} missing for {plugin}: run {grant(plugin)}, with the options of the installation"

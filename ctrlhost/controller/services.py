@@ -20,7 +20,7 @@ from ctrlhost.own_writes.versions import WrittenVersions, changed_by_run
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.client import Client
     from ctrlhost.client.target import Write
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.own_writes.lister import PluginLister
+    from ctrlhost.permissions import Permission
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class PluginScope:
         #: The plugin's own object.
         self.state: Any = None
         self.log = logging.getLogger(f"ctrlhost.plugin.{name}")
+        #: The rights that the plugin declares and its sources need; empty until they are checked.
+        self.rights: Sequence[Permission] = ()
         self.entries = services.entries(name)
         #: Calls the plugin's handlers, maps, predicates and index functions.
         self.caller = Caller(name, self.entries)

@@ -26,17 +26,21 @@ class Outcomes(NamedTuple):
     #: When the first of them began to fail, in seconds of the host's clock; None if none fails.
     since: float | None = None
     severity: Severity = "ok"
+    #: How long the first of them has failed; 0 if none does.
+    seconds: float = 0.0
 
 
 def severity(keys: int, failing: int, seconds: float, in_a_row: int) -> Severity:
     """Return how bad it is that some keys fail, the first of them for so many seconds.
 
-    `failing`: over half of the keys fail, or the last 20 runs did; below ten keys over half of them, for a minute.
-    `degraded`: a key has failed for 5 minutes. `in_a_row` are the runs since the last one that did not fail.
+    `failing`: over half of the keys fail, or the last 20 runs did. Below ten failing keys it takes both, or over half
+    of the keys for a minute. `degraded`: a key has failed for 5 minutes. `in_a_row` are the runs
+    since the last one that did not fail.
     """
     if not failing:
         return "ok"
     most = 2 * failing > keys
-    if (most or in_a_row >= RUNS) if failing >= _FEW else (most and seconds >= _FEW_AFTER):
+    all_of_late = in_a_row >= RUNS
+    if (most or all_of_late) if failing >= _FEW else (most and (all_of_late or seconds >= _FEW_AFTER)):
         return "failing"
     return "degraded" if seconds >= DEGRADED_AFTER else "ok"

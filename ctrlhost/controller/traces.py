@@ -1,4 +1,4 @@
-"""Tracebacks of errors: what is kept of one, and its text, with the plugin's frames first and ctrlhost's as one line."""
+"""Tracebacks of errors: what is kept of one, and its text, in which the frames of ctrlhost are one line."""
 
 from __future__ import annotations
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Reason = Literal[
-    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "deletion", "over-budget", "paused"
+    "errors",
+    "forbidden",
+    "waiting",
+    "slow",
+    "hot-loop",
+    "blocked-loop",
+    "backlog",
+    "ownership",
+    "deletion",
+    "over-budget",
+    "paused",
 ]
 
 REASONS: tuple[Reason, ...] = (
-    "errors", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "deletion", "over-budget", "paused"
+    "errors", "forbidden", "waiting", "slow", "hot-loop", "blocked-loop", "backlog", "ownership", "deletion",
+    "over-budget", "paused"
 )  # fmt: skip
 
 

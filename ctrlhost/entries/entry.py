@@ -196,7 +196,7 @@ class Entry:
         fields = {"plugin": self._entries.plugin, "entry": self.name, "seconds": round(seconds, 3)}
         if self.controller:
             fields["controller"] = self.controller
-        return {**fields, "object": _text(self.subject)} if self.subject else fields
+        return {**fields, "key": _text(self.subject)} if self.subject else fields
 
 
 def _text(subject: Any) -> str:

@@ -527,6 +527,11 @@ class Host:
         self.drained = self.stop()
         if not self.drained:
             log.error("shutdown incomplete: work did not finish within %s", self.settings.drain_timeout)
+        # Not at the start of a host that logs elsewhere.
+        from ctrlhost.host import logs
+
+        # Else they come after the last line.
+        logs.sum_up()
         log.info("stopped")
         return 1 if failed else 0
 

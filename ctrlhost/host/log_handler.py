@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound_values, current
 from ctrlhost.controller.places import HIDDEN, cause_of, name_of_file, place_of
+from ctrlhost.controller.sentences import counted
 from ctrlhost.host.log_sampling import Kind
 from ctrlhost.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ctrlhost.controller.causes import Cause
     from ctrlhost.host.log_sampling import LogSampler, Summary
     from ctrlhost.host.log_writer import LogWriter
 
@@ -65,7 +67,9 @@ class HostHandler(logging.Handler):
         kind = None
         if plugin != HOST:
             kind = None if about else _kind_of(record)
-            if not about and not self._sampler.admits(plugin, record.levelno, kind, _subject_of(record)):
+            if not about and not self._sampler.admits(
+                plugin, record.levelno, kind, _subject_of(record), _cause_of(record)
+            ):
                 return False
             if not hasattr(record, "plugin"):
                 record.plugin = plugin
@@ -104,8 +108,13 @@ def summary_record(summary: Summary) -> logging.LogRecord:
     """Return the line of a summary. It asks no plugin's object for its text."""
     error, place = summary.kind
     what = f"{error} at {place}" if error and place else error or place
-    last = _text(summary.subject)
-    more = f"{what} … and {summary.lines} more like it" + (f", last {last}" if last else "")
+    last, cause = _text(summary.subject), summary.cause
+    more = f"{what} … and {summary.lines:,} more like it, {summary.lines / max(summary.seconds, 1.0):,.1f}/s"
+    if cause is not None and cause.keys:
+        more += f", {counted(cause.keys, 'key')} {'fails' if cause.keys == 1 else 'fail'} now"
+    if last:
+        more += f", last {last}"
+    fields = {} if cause is None else {"controller": cause.controller, "cause": cause.id, "keys": cause.keys}
     return host_record(
         summary.level,
         more,
@@ -113,6 +122,7 @@ def summary_record(summary: Summary) -> logging.LogRecord:
         place=place,
         count=summary.lines,
         **({"error": error} if error else {}),
+        **fields,
     )
 
 
@@ -175,9 +185,16 @@ def _add_error(record: logging.LogRecord) -> None:
 
 
 def _subject_of(record: logging.LogRecord) -> Any:
-    """Return the key of the reconcile that logs, else the field `object` of the line."""
+    """Return the key of the reconcile that logs, else the field `key` of the line."""
     context = current.get()
-    return context.request if context is not None and context.request is not None else getattr(record, "object", None)
+    return context.request if context is not None and context.request is not None else getattr(record, "key", None)
+
+
+def _cause_of(record: logging.LogRecord) -> Cause | None:
+    """Return the cause for which the reconcile that logs has failed; None for other lines."""
+    context, number = current.get(), getattr(record, "cause", None)
+    cause = context.cause if context is not None and number is not None else None
+    return cause if cause is not None and cause.id == number else None
 
 
 def _text(subject: Any) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ctrlhost.controller.causes import Cause
+
 #: The lines of one kind of error that are logged.
 FULL = 10
 #: Seconds between two summaries of one kind of error.
@@ -44,6 +46,10 @@ class Summary(NamedTuple):
     lines: int
     #: What the last of them was about: a key of any type, or None.
     subject: Any
+    #: The seconds in which they came.
+    seconds: float
+    #: The cause of the last of them; None if it was no failed reconcile.
+    cause: Cause | None
 
 
 @dataclass(slots=True)
@@ -56,6 +62,7 @@ class _Seen:
     due: float = 0.0
     level: int = 0
     subject: Any = None
+    cause: Cause | None = None
     #: When the last line with a traceback was logged.
     traced: float = -TRACE_AFTER
 
@@ -98,14 +105,21 @@ class LogSampler:
         # A destructor that logs may run in any of the methods.
         self._lock = threading.RLock()
 
-    def admits(self, plugin: str, level: int, kind: Kind | None, subject: Any = None) -> bool:
-        """Return whether a line of the plugin is logged, and count it if not; `kind` is None for what is no error."""
+    def admits(
+        self, plugin: str, level: int, kind: Kind | None, subject: Any = None, cause: Cause | None = None
+    ) -> bool:
+        """Return whether a line of the plugin is logged, and count it if not; `kind` is None for what is no error.
+
+        `cause` is that of a failed reconcile.
+        """
         with self._lock:
             now = self._clock()
             state = self._plugins.get(plugin)
             if state is None:
                 state = self._plugins[plugin] = _Plugin(self._log_lines(plugin), now)
-            if kind is not None and not self._is_new(plugin, state, kind, level, subject, now):
+            if kind is not None and not self._is_new(plugin, state, kind, now):
+                seen = state.kinds[kind]
+                seen.level, seen.subject, seen.cause = level, subject, cause
                 self._dropped[plugin, "sampled"] += 1
                 return False
             if not state.take(now):
@@ -126,14 +140,14 @@ class LogSampler:
             seen.traced = now
             return True
 
-    def _is_new(self, plugin: str, state: _Plugin, kind: Kind, level: int, subject: Any, now: float) -> bool:
+    def _is_new(self, plugin: str, state: _Plugin, kind: Kind, now: float) -> bool:
         """Return whether the line is among the first of its kind; otherwise add it to the summary."""
         seen = state.kinds.get(kind)
         if seen is None:
             seen = state.kinds[kind] = _Seen(now)
             if len(state.kinds) > _MAX_KINDS:
                 oldest, its = state.kinds.popitem(last=False)
-                self._leave(plugin, oldest, its)
+                self._leave(plugin, oldest, its, now)
         seen.last = now
         state.kinds.move_to_end(kind)
         if seen.full < FULL:
@@ -141,13 +155,14 @@ class LogSampler:
             return True
         if not seen.more:
             seen.due = now + SUMMARY_AFTER
-        seen.more, seen.level, seen.subject = seen.more + 1, level, subject
+        seen.more += 1
         return False
 
-    def _leave(self, plugin: str, kind: Kind, seen: _Seen) -> None:
+    def _leave(self, plugin: str, kind: Kind, seen: _Seen, now: float) -> None:
         if seen.more:
-            self._left.append(Summary(plugin, kind, seen.level, seen.more, seen.subject))
-            seen.more, seen.subject = 0, None
+            seconds = now - seen.due + SUMMARY_AFTER
+            self._left.append(Summary(plugin, kind, seen.level, seen.more, seen.subject, seconds, seen.cause))
+            seen.more, seen.subject, seen.cause = 0, None, None
 
     def summaries(self, *, all_of_them: bool = False) -> list[Summary]:
         """Return the summaries that are due, or all of them, and forget kinds that no longer occur."""
@@ -156,7 +171,7 @@ class LogSampler:
             for plugin, state in list(self._plugins.items()):
                 for kind, seen in list(state.kinds.items()):
                     if all_of_them or now >= seen.due:
-                        self._leave(plugin, kind, seen)
+                        self._leave(plugin, kind, seen, now)
                     if now - seen.last >= _FORGET_AFTER:
                         del state.kinds[kind]
             left, self._left = self._left, []

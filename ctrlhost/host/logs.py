@@ -8,7 +8,6 @@ and reconcile id; other work may bind its own fields.
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import sys
@@ -16,20 +15,17 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-import msgspec
-
 from ctrlhost.config.settings import DEFAULT_LOG_LINES
 from ctrlhost.controller.context import bound_values, log_fields
 from ctrlhost.errors import ConfigError
 from ctrlhost.host.log_handler import HOST, HostHandler, host_record, summary_record
 from ctrlhost.host.log_levels import find_loggers, levels
+from ctrlhost.host.log_lines import rendering
 from ctrlhost.host.log_sampling import LogSampler
 from ctrlhost.host.log_writer import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
-
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
 
 #: The minimum levels of libraries that log too much.
 _QUIET = {
@@ -43,6 +39,7 @@ _OF_HOST = ("ctrlhost", "asyncio")
 #: What `configure` made last; None before.
 _sampler: LogSampler | None = None
 _writer: LogWriter | None = None
+_reports: _Reports | None = None
 _end: Callable[[], None] = logging.shutdown
 
 
@@ -64,7 +61,7 @@ def configure(
     reach handlers of the root logger. In the process of an isolated plugin, each line names `process_of` as the plugin,
     and the number of the process.
     """
-    global _sampler, _writer
+    global _sampler, _writer, _reports
     structlog = _structlog()
     target = stream or sys.stderr
     on_terminal = target.isatty()
@@ -76,7 +73,7 @@ def configure(
         *([_adder(plugin=process_of, pid=os.getpid())] if process_of else []),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
     ]
-    render = _rendering(structlog, console=form == "console" or (form == "auto" and on_terminal), colors=on_terminal)
+    render = rendering(console=form == "console" or (form == "auto" and on_terminal), colors=on_terminal)
     remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove_meta, *render])
     sampler = LogSampler(log_lines)
@@ -84,7 +81,7 @@ def configure(
     writer = LogWriter(target, reports.due, lambda count: sampler.drop(HOST, "full", count))
     if _writer is not None:
         _writer.close()
-    _sampler, _writer = sampler, writer
+    _sampler, _writer, _reports = sampler, writer, reports
     # Each has a handler of its own: a plugin may change or remove that of the root logger.
     for name in ("", *_OF_HOST):
         logger = logging.getLogger(name)
@@ -100,7 +97,7 @@ def configure(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    _end_in_time(reports)
+    _end_in_time()
     return writer
 
 
@@ -114,6 +111,13 @@ def set_levels(level: str, log_levels: Mapping[str, str], plugins: Sequence[str]
     for name, minimum in log_levels.items():
         with suppress(ConfigError):
             levels.set(find_loggers(name, plugins), minimum)
+
+
+def sum_up() -> None:
+    """Log the summaries of all lines that were left out so far, instead of when they are due."""
+    if _writer is not None and _reports is not None:
+        for line in _reports.due(all_of_them=True):
+            _writer.put(line, reserved=True)
 
 
 def end() -> None:
@@ -184,13 +188,12 @@ def _turned_on() -> str:
     return "`logging.config`" if off else ""
 
 
-def _end_in_time(reports: _Reports) -> None:
+def _end_in_time() -> None:
     """At the end of the process write what is left; a plugin's handler that hangs does not delay that."""
 
     def end() -> None:
+        sum_up()
         if _writer is not None:
-            for line in reports.due(all_of_them=True):
-                _writer.put(line, reserved=True)
             _writer.close(logging.shutdown)
 
     global _end
@@ -198,26 +201,6 @@ def _end_in_time(reports: _Reports) -> None:
     for registered in (logging.shutdown, _end):
         atexit.unregister(registered)
     _end = atexit.register(end)
-
-
-def _rendering(structlog: Any, *, console: bool, colors: bool) -> list[Any]:
-    """Return the last steps of a line: readable, or as JSON."""
-    if not console:
-        return [
-            structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("msg"),
-            structlog.processors.JSONRenderer(serializer=_to_json),
-        ]
-    return [
-        _escape_control,
-        _join_stack,
-        structlog.dev.ConsoleRenderer(
-            colors=colors and "NO_COLOR" not in os.environ,
-            exception_formatter=structlog.dev.plain_traceback,
-            timestamp_key="ts",
-            pad_event_to=0,
-        ),
-    ]
 
 
 def _structlog() -> Any:
@@ -251,24 +234,3 @@ def _adder(**fields: Any) -> Callable[[Any, str, MutableMapping[str, Any]], Muta
         return event
 
     return add
-
-
-def _escape_control(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    # Lines contain names and messages of objects: a newline or an escape sequence in them must not forge a line.
-    event["event"] = str(event.get("event", "")).translate(_CONTROL)
-    return event
-
-
-def _join_stack(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Make the frames of an overdue call a text of several lines, which is how the console shows a `stack`."""
-    stack = event.get("stack")
-    if isinstance(stack, list):
-        event["stack"] = "\n".join(str(frame).translate(_CONTROL) for frame in stack)
-    return event
-
-
-def _to_json(event: dict[str, Any], **_unused: Any) -> str:
-    try:
-        return msgspec.json.encode(event, enc_hook=str).decode()
-    except Exception:  # noqa: BLE001 - a log line that cannot be encoded must not be lost
-        return json.dumps({str(key): str(value) for key, value in event.items()})

@@ -128,6 +128,7 @@ class StatusReader:
         ]
         services = self._host.services
         own = [_shown_error(entry) for entry in services.errors.entries()] if services is not None else []
+        causes = [*cause_rows(self.controllers()), *(cause for child in children for cause in child.causes)]
         errors = [*own, *(error for child in children for error in child.errors)]
         return model.Status(
             version=model.VERSION,
@@ -145,7 +146,7 @@ class StatusReader:
             errors=sorted(errors, key=lambda error: error.time, reverse=True)[:50],
             # The host answers for isolated plugins, too.
             webhooks=self._host.webhooks.rows(self.samples.per_second) if self._host.webhooks is not None else [],
-            causes=worst_causes([*cause_rows(self.controllers()), *(cause for child in children for cause in child.causes)]),
+            causes=worst_causes(causes),
             severity=worst_of(plugin.severity for plugin in plugins),
             outcomes=sum_of([controller.outcomes for controller in controllers]),
         )

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
+from ctrlhost.controller.sentences import grant
 from ctrlhost.coordination.writes import refused
 from ctrlhost.health import Check
 from ctrlhost.reflector.reflector import NO_PERMISSION
@@ -280,8 +281,7 @@ class Attempt:
                 self._start_what_is_ready(context)
             if waiting:
                 if any(NO_PERMISSION in why for why in waiting):
-                    waiting += [f"add {rule}" for rule in self.owner.missing_rights]
-                    waiting.append(f"`ctrlhost manifests --plugins={self.owner.name} --image=IMAGE` prints the Role")
+                    waiting.append(f"{grant(self.owner.name)} grants its rights")
                 state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
             elif behind or not synced:
                 state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ctrlhost import _core
-from ctrlhost.controller.sentences import controller_fails
+from ctrlhost.controller.sentences import controller_fails, rights_missing
 from ctrlhost.supervisor.held import held_deletions
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Review:
             controllers = plugin.controllers if plugin.state in ("running", "waiting", "syncing") else []
             whys: dict[Reason, str] = {
                 "waiting": self._waiting(plugin),
+                "forbidden": _forbidden(plugin),
                 "paused": _paused(controllers),
                 "errors": _errors(controllers),
                 "ownership": _first(controller.history.conflict(_CONFLICT) for controller in controllers),
@@ -111,9 +112,15 @@ def _paused(controllers: Sequence[Controller]) -> str:
     return ", ".join(f"{name} by {state.by}" for name, state in states.items() if state is not None)
 
 
+def _forbidden(plugin: PluginRuntime) -> str:
+    """Return which rights a plugin lacks that runs; one that waits for them says so itself."""
+    missing = plugin.missing_rights if plugin.state == "running" else ()
+    return rights_missing(plugin.name, len(missing)) if missing else ""
+
+
 def _errors(controllers: Sequence[Controller]) -> str:
     """Return what fails in the worst of the controllers; empty if all are well."""
-    outcomes = [(controller, controller.outcomes()) for controller in controllers]
+    outcomes = [(controller, controller.outcomes()) for controller in controllers if controller.history.failing]
     bad = [(controller, outcome) for controller, outcome in outcomes if outcome.severity != "ok"]
     if not bad:
         return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctrlhost.client.builtin_kinds import builtin_plural
+from ctrlhost.controller.sentences import rights_missing
 from ctrlhost.controller.source import permissions_in
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.permissions import Permission
@@ -97,6 +98,7 @@ class Rights:
             return
         try:
             wanted = list(declared(context, plugin.declared_rights, context.services.client))
+            context.scope.rights = tuple(wanted)
             plugin.rights = tuple(sorted({rule_text(permission) for permission in wanted}))
             lacking = missing_rights(context.scope.account, wanted, self._stopped.is_set)
             missing = None if lacking is None else tuple(map(rule_text, lacking))
@@ -107,9 +109,9 @@ class Rights:
         if missing is None:
             return
         plugin.missing_rights = missing
-        for rule in missing:
-            if rule not in before:
-                log.warning("plugin %s lacks rights: add %s", plugin.name, rule, extra={"plugin": plugin.name})
+        if set(missing) - set(before):
+            fields = {"plugin": plugin.name, "rights": list(missing)}
+            log.warning("%s", rights_missing(plugin.name, len(missing)), extra=fields)
         if set(before) - set(missing):
             log.info("plugin %s: %d of its rights were granted", plugin.name, len(set(before) - set(missing)))
             for controller in context.controllers:

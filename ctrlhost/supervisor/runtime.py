@@ -438,7 +438,10 @@ class PluginRuntime:
 
     def checks(self) -> list[Check]:
         """Return the plugin's line of a health report, followed by one line per controller."""
-        lines = [Check(f"plugin/{self.name}", passed=self.state in _WELL, detail=self._detail())]
+        well = self.state in _WELL
+        # It runs, and other plugins do: a missing right is no reason to take the host out of service.
+        passed = well and "forbidden" not in self.entries.degraded
+        lines = [Check(f"plugin/{self.name}", passed=passed, detail=self._detail(), decides=not well)]
         attempt = self.attempt
         return lines if attempt is None or self.state in ("failing", "failed") else [*lines, *attempt.checks()]
 

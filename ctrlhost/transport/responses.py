@@ -23,7 +23,10 @@ _EXCERPT = 200
 #: What a server written in Go says to plain HTTP on a port for TLS.
 _NOT_TLS = b"HTTP request to an HTTPS server"
 #: As authorizers of Kubernetes say it.
-_MISSED_RIGHT = re.compile(r' cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"')
+_MISSED_RIGHT = re.compile(
+    r' cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -97,17 +100,16 @@ def error_from_status(status: dict[str, Any], retry_after: float | None = None) 
         [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else (),
         retry_after,
     )
-    if isinstance(error, Forbidden):
-        error.hint = _right_to_add(error.message)
+    missed = _MISSED_RIGHT.search(error.message) if isinstance(error, Forbidden) else None
+    if missed is not None and isinstance(error, Forbidden):
+        error.right = missed["namespace"] or "", missed["group"], missed["resource"], missed["verb"]
+        error.hint = _right_to_add(*error.right[1:])
     return error
 
 
-def _right_to_add(message: str) -> str | None:
-    """Return the declaration of the right that an authorizer has missed; None if something else forbids the request."""
-    missed = _MISSED_RIGHT.search(message)
-    if missed is None:
-        return None
-    right = f'"{missed["group"]}", ["{missed["resource"]}"], ["{missed["verb"]}"]'
+def _right_to_add(group: str, resource: str, verb: str) -> str:
+    """Return how an author declares a right."""
+    right = f'"{group}", ["{resource}"], ["{verb}"]'
     return f"plugin.permission({right}), or with hooks ctrlhost.Permission({right}) in `ctrlhost_permissions`"
 
 

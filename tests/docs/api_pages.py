@@ -58,6 +58,7 @@ INNER = {
     "Context": {
         *(
             "async_client",
+            "cause",
             "declared",
             "end",
             "enter",

@@ -15,7 +15,7 @@ import yaml
 from tests.support import promql
 from tests.support.promtool import promtool
 
-ROWS = ["Overview", "Controllers", "Queues", "Informers", "Webhooks", "API server", "Process", "Plugin $plugin"]
+ROWS = ["Now", "Overview", "Controllers", "Queues", "Informers", "Webhooks", "API server", "Process", "Plugin $plugin"]
 #: What the specification asks for, and the alerts that watch it.
 ALERTS = {
     "host down": {"CtrlhostDown"},
@@ -26,7 +26,7 @@ ALERTS = {
     "API server unreachable": {"CtrlhostApiServerUnreachable"},
     "cache stale": {"CtrlhostCacheStale"},
     "queue backlog": {"CtrlhostQueueBacklog"},
-    "error ratio": {"CtrlhostReconcileErrors"},
+    "keys that fail": {"CtrlhostControllerFailing", "CtrlhostControllerDegraded"},
     "hung reconcile": {"CtrlhostReconcileHangs"},
     "certificate or credential": {
         "CtrlhostCertificateExpires",
@@ -75,7 +75,7 @@ class Target(msgspec.Struct, forbid_unknown_fields=True):
 class Row(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="row"):
     id: int
     title: str
-    collapsed: Literal[False]
+    collapsed: bool
     place: Place = msgspec.field(name="gridPos")
     panels: list[Any]
     repeat: str | None = None
@@ -140,8 +140,9 @@ def rows(dashboard: Dashboard) -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def panels(dashboard: Dashboard) -> list[Panel]:
-    return [msgspec.convert(panel, Panel) for panel in dashboard.panels if panel["type"] != "row"]
+def panels(dashboard: Dashboard, rows: list[Row]) -> list[Panel]:
+    shown = [panel for panel in dashboard.panels if panel["type"] != "row"]
+    return [msgspec.convert(panel, Panel) for panel in (*shown, *(panel for row in rows for panel in row.panels))]
 
 
 @pytest.mark.behaviour("operations/OP124")
@@ -175,14 +176,17 @@ def test_the_data_source_is_a_variable(dashboard: Dashboard) -> None:
 
 @pytest.mark.behaviour("operations/OP124")
 def test_each_panel_has_a_unit_a_description_and_a_place(rows: list[Row], panels: list[Panel]) -> None:
-    taken: set[tuple[int, int]] = set()
+    # The panels of a closed row have places for when it is open.
+    inner = {panel["id"]: row.id for row in rows for panel in row.panels}
+    taken: dict[int, set[tuple[int, int]]] = {}
     for row in (*rows, *panels):
         place = row.place
         cells = {(x, y) for x in range(place.x, place.x + place.w) for y in range(place.y, place.y + place.h)}
         assert len(cells) == place.w * place.h > 0
         assert place.x + place.w <= 24
-        assert taken.isdisjoint(cells), row.title
-        taken |= cells
+        others = taken.setdefault(inner.get(row.id, 0), set())
+        assert others.isdisjoint(cells), row.title
+        others |= cells
     for panel in panels:
         assert panel.fields.defaults.unit, panel.title
         assert panel.description.endswith("."), panel.title
@@ -227,7 +231,7 @@ def test_there_is_an_alert_for_everything_that_was_asked_for() -> None:
     assert rules["CtrlhostPluginDegraded"]["for"] == "15m"
     for name, rule in rules.items():
         assert rule["labels"]["severity"] in ("critical", "warning"), name
-        assert set(rule["annotations"]) == {"summary", "description"}, name
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}, name
         promql_parser.parse(rule["expr"])
 
 
@@ -241,3 +245,60 @@ def test_the_command_of_the_page_makes_a_prometheus_rule(page: str) -> None:
     rule = yaml.safe_load(stdout)
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
     assert rule["spec"] == yaml.safe_load(promql.RULES.read_text())
+
+
+@pytest.mark.behaviour("oncall/OC22")
+def test_the_first_row_is_one_screen_and_the_others_are_closed(dashboard: Dashboard, rows: list[Row]) -> None:
+    first, *others = rows
+    assert (first.collapsed, first.panels) == (False, [])
+    assert all(row.collapsed and row.panels for row in others)
+    shown = [msgspec.convert(panel, Panel) for panel in dashboard.panels if panel["type"] != "row"]
+    # A screen of 1080 pixels has about 24 units of height.
+    assert max(panel.place.y + panel.place.h for panel in shown) <= 20
+    metrics = [
+        {name for target in panel.targets for name, _ in promql.used_by(variables_replaced(target.expr)).selectors}
+        for panel in shown
+    ]
+    assert metrics == [
+        {"ctrlhost_failing_keys"},
+        {"ctrlhost_oldest_failure_seconds"},
+        {"controller_runtime_reconcile_total"},
+        {"controller_runtime_reconcile_errors_total", "controller_runtime_terminal_reconcile_errors_total"},
+        {"rest_client_request_duration_seconds_bucket"},
+        {"process_resident_memory_bytes", "ctrlhost_child_rss_bytes"},
+    ]
+    assert "sum by (controller, cause)" in shown[0].targets[0].expr
+
+
+def variables_replaced(expression: str) -> str:
+    for name, value in promql.VARIABLES.items():
+        expression = expression.replace(name, value)
+    return expression
+
+
+RUNBOOK = promql.ROOT / "docs" / "how-to" / "on-call.md"
+
+
+@pytest.mark.behaviour("oncall/OC23")
+def test_each_alert_leads_to_its_part_of_the_runbook() -> None:
+    sections = dict(re.findall(r"^### (Ctrlhost\w+)\n(.*?)(?=^##|\Z)", RUNBOOK.read_text(), re.MULTILINE | re.DOTALL))
+    for rule in promql.rules():
+        path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+        assert promql.ROOT / path == RUNBOOK
+        # The anchor of a heading is its text in lower case.
+        assert anchor == rule["alert"].lower()
+        assert len(sections[rule["alert"]]) > 100, rule["alert"]
+    assert sections.keys() == {rule["alert"] for rule in promql.rules()}
+
+
+@pytest.mark.behaviour("oncall/OC23")
+def test_a_failing_controller_has_one_alert_with_its_cause() -> None:
+    rules = {rule["alert"]: rule for rule in promql.rules()}
+    assert 'reason!="errors"' in rules["CtrlhostPluginDegraded"]["expr"]
+    for severity in ("Failing", "Degraded"):
+        rule = rules[f"CtrlhostController{severity}"]
+        assert f'severity="{severity.lower()}"' in rule["expr"]
+        assert "$labels.controller" in rule["annotations"]["summary"]
+        assert 'label "cause"' in rule["annotations"]["description"]
+    # What runs count is no alert: a success of another key would end it.
+    assert not [rule["alert"] for rule in promql.rules() if "reconcile_errors_total" in rule["expr"]]

@@ -29,7 +29,7 @@ from tests.support.waiting import eventually
 
 FOLDER = ROOT / "docs" / "how-to"
 #: The guide to deploy comes last, since it ends with the removal. The others begin with what it installs.
-GUIDES = ("observe", "secure", "debug", "upgrade", "deploy")
+GUIDES = ("observe", "on-call", "secure", "debug", "upgrade", "deploy")
 NAMESPACE = "ctrlhost-system"
 #: Why blocks with such a mark are not run.
 NOT_RUN = {

@@ -40,6 +40,7 @@ INNER = {
 }
 #: Internals of the worker, and fields of log lines.
 OF_THE_WORKER = {
+    "cause",
     "clock",
     "controller",
     "declared",

@@ -236,7 +236,7 @@ def with_generated(text: str, label: str, content: str) -> str:
 
 def status_schema() -> str:
     """Return the JSON schema of the answers of `/api/v1`: of the status, and of the others by name."""
-    answers = (model.Status, model.QueuePage, model.KeyStatus, model.Series, model.Problem)
+    answers = (model.Status, model.CausePage, model.QueuePage, model.KeyStatus, model.Series, model.Problem)
     _, components = msgspec.json.schema_components(answers, ref_template="#/$defs/{name}")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

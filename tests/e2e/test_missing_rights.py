@@ -87,12 +87,12 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
     assert missing[0].startswith('{"apiGroups": [""], "resources": ["configmaps"], "verbs": [')
     assert all(f'"{verb}"' in missing[0] for verb in ("list", "watch", "delete"))
     assert missing[0].endswith("to a ClusterRole")
-    host.line("plugin maps lacks rights: add ", missing[0])
+    line = host.line("missing for maps: run `ctrlhost manifests --plugins=maps ")
+    assert missing[0] in line["rights"]
     waits = host.eventually(
-        lambda: (status := plugin("maps")) and missing[0] in status["reason"] and status, "rule to add"
+        lambda: (status := plugin("maps")) and "grants its rights" in status["reason"] and status, "command"
     )
     assert waits["state"] == "waiting"
-    assert f"add {missing[0]}" in waits["reason"]
     assert plugin("secrets")["state"] == "running"
     assert plugin("secrets")["missing_rights"] == []
     assert host.get("/readyz")[0] == 200

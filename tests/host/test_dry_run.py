@@ -140,7 +140,7 @@ def test_the_lead_and_the_crds_stay_and_the_sandbox_is_refused(
     host = start_host(*flags, plugins="greeter,widgets")
     # It acts as if it led.
     line = host.line('dry run: would create ConfigMap default/ann-greeting: data.greeting: "hello Ann"')
-    assert (line["plugin"], line["object"]) == ("greeter", "default/ann")
+    assert (line["plugin"], line["key"]) == ("greeter", "default/ann")
     host.line("dry run: would create CustomResourceDefinition widgets.host.test: ", 'spec.group: "host.test"')
     host.line("plugin widgets waiting")
     assert "installed CRD" not in host.text

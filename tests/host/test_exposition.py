@@ -28,6 +28,7 @@ METRICS: dict[str, dict[str, set[str]]] = {
         "plugin": set(),
         "reason": {
             "errors",
+            "forbidden",
             "waiting",
             "slow",
             "hot-loop",
@@ -43,6 +44,10 @@ METRICS: dict[str, dict[str, set[str]]] = {
     "ctrlhost_reconcile_longest_running_seconds": {"controller": set()},
     "controller_runtime_reconcile_timeouts_total": {"controller": set()},
     "ctrlhost_hot_keys": {"controller": set()},
+    "ctrlhost_keys": {"controller": set()},
+    "ctrlhost_failing_keys": {"controller": set(), "cause": set()},
+    "ctrlhost_oldest_failure_seconds": {"controller": set()},
+    "ctrlhost_controller_severity": {"controller": set(), "severity": {"failing", "degraded"}},
     "rest_client_exec_plugin_call_total": {"code": set(), "call_status": set()},
     "rest_client_exec_plugin_ttl_seconds": {},
     "rest_client_request_retries_total": {"verb": set(), "host": set(), "code": set()},

@@ -84,6 +84,7 @@ def test_an_object_that_keeps_failing_has_an_event_for_each_cause(sandbox: Any, 
 
 def test_the_same_cause_is_recorded_again_after_ten_minutes() -> None:
     from ctrlhost.controller import context
+    from ctrlhost.controller.causes import Causes
     from ctrlhost.controller.failure_events import AGAIN, FAILURES, SECONDS, FailureEvents
 
     class Run:
@@ -100,20 +101,21 @@ def test_the_same_cause_is_recorded_again_after_ten_minutes() -> None:
 
     assert (FAILURES, SECONDS, AGAIN) == (5, 300.0, 600.0)
     run, events = Run(), FailureEvents()
+    cause = Causes("demo/c").failed("key", "ValueError", "a.py:1", "ValueError: x", "0-1", None, 0.0)
     token = context.current.set(run)
     try:
         for _ in range(2):
-            events.failed("key", "ValueError", "a.py:1", "ValueError: x")
+            events.failed("key", cause, "ValueError: x")
         assert run.noted == []
         # Five minutes are enough without five failures.
         run.clock.advance(SECONDS)
-        events.failed("key", "ValueError", "a.py:1", "ValueError: y")
+        events.failed("key", cause, "ValueError: y")
         assert run.noted == [("ReconcileFailed", "ValueError: y", "ValueError at a.py:1")]
         run.clock.advance(AGAIN - 1)
-        events.failed("key", "ValueError", "a.py:1", "ValueError: z")
+        events.failed("key", cause, "ValueError: z")
         assert len(run.noted) == 1
         run.clock.advance(1)
-        events.failed("key", "ValueError", "a.py:1", "ValueError: z")
+        events.failed("key", cause, "ValueError: z")
         assert len(run.noted) == 2
     finally:
         context.current.reset(token)

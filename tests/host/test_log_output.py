@@ -168,7 +168,7 @@ def test_each_error_has_all_fields(start_host: Any, distributions: Any) -> None:
         ("caught", "KeyError", "test_fails.py:11"),
         ("reconcile failed: ValueError: no such thing", "ValueError", "test_fails.py:14"),
     ]
-    fields = {"plugin": "fails", "controller": "fails/c", "object": "default/ann", "attempt": 1}
+    fields = {"plugin": "fails", "controller": "fails/c", "key": "default/ann", "attempt": 1}
     assert all(line.items() >= fields.items() for line in lines)
     attempts = [line["attempt"] for line in host.lines if "reconcile failed" in line["msg"]]
     assert attempts == sorted(set(attempts))

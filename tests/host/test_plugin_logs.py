@@ -105,6 +105,7 @@ def test_a_flood_of_lines_is_bounded_and_counted(distributions, start_host):
 
 
 @pytest.mark.behaviour("supervision/BU7")
+@pytest.mark.behaviour("oncall/OC20")
 def test_the_end_of_the_process_writes_the_summaries(distributions, start_host):
     distributions.add("bad", ERRORS)
     host = start_host("--sandbox", plugins="bad")
@@ -115,6 +116,7 @@ def test_the_end_of_the_process_writes_the_summaries(distributions, start_host):
     more = [line for line in host.lines if "more like it" in line["msg"]]
     assert len(full) == 10
     assert sum(line["count"] for line in more) == 990
+    assert host.lines[-1]["msg"] == "stopped"
     assert {(line["level"], line["plugin"], line["place"].partition(":")[0]) for line in more} == {
         ("error", "bad", "test_bad.py")
     }

@@ -18,7 +18,7 @@ def test_a_plugin_works_on_the_sandbox_and_the_host_stops_on_a_signal(distributi
     client.create(to_greet("ann"))
     line = host.line("greeting ann")
     assert line["controller"] == "greeter/greeter"
-    assert line["object"] == "default/ann"
+    assert line["key"] == "default/ann"
     assert line["reconcile_id"]
     host.line("plugin greeter running")
     assert host.get("/readyz") == (200, "ok")

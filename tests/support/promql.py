@@ -39,7 +39,8 @@ def dashboard() -> dict[str, Any]:
 def of_dashboard() -> list[str]:
     """Return the expressions of all panels and variables, with values for Grafana's variables."""
     board = dashboard()
-    expressions = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    panels = [panel for outer in board["panels"] for panel in (outer, *outer.get("panels", ()))]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["definition"]).groups()

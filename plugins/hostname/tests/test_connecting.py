@@ -195,3 +195,9 @@ def test_a_foreign_ingress_of_the_name_is_taken_over(connected, objects):
     assert "defaultBackend" not in route["spec"]
     assert backend(route) == ("web", 80)
     assert connected.managed()["b.example"]["ServiceName"] == "web"
+
+
+@pytest.mark.behaviour("oncall/OC22")
+def test_calls_are_counted_under_our_name_and_under_that_of_upstream(connected):
+    labels = {"action": "networking-ingresses-apply", "result": "success"}
+    assert connected.metric("ctrlhost_hostname_kube_calls_total", **labels) == writes(connected) == 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.support.isolated import IsolatedHost
+from tests.support.json_schema import problems
 from tests.support.plugin_modules import config_map
-from tests.support.status import get, key_of, page_of, status_of
+from tests.support.status import SCHEMA, get, key_of, page_of, status_of
 
 BAD = """
     import os
@@ -65,3 +67,40 @@ def test_the_status_has_the_controllers_keys_and_writes_of_an_isolated_plugin(
     assert page_of(process, "bad/all", part="failing")["total"] == 2
     code, answer = get(process, "/queues/bad/al")
     assert (code, answer["hint"]) == (404, "did you mean `bad/all`?")
+
+
+@pytest.mark.behaviour("oncall/OC23")
+def test_the_causes_of_an_isolated_plugin_are_those_of_the_host(isolated: Callable[..., IsolatedHost]) -> None:
+    host = isolated(bad=BAD)
+    host.running()
+    for name in ("fails", "writes", "surrogate"):
+        host.client.create(config_map(name, labels={"mine": "1"}))
+    process = host.process
+
+    def failing() -> Any:
+        status = status_of(process)
+        controller = next(row for row in status["controllers"] if row["name"] == "bad/all")
+        return controller["outcomes"]["failing"] == 2 and controller["outcomes"]["keys"] == 3 and status
+
+    status = process.eventually(failing, "failing keys")
+    (controller,) = [row for row in status["controllers"] if row["name"] == "bad/all"]
+    assert controller["outcomes"]["sentence"] == "2 of 3 keys fail, 2 causes"
+    assert {(cause["controller"], cause["type"], cause["keys"], cause["key"]) for cause in status["causes"]} == {
+        ("bad/all", "KeyError", 1, "default/fails"),
+        ("bad/all", "ValueError", 1, "default/surrogate"),
+    }
+    code, page = get(process, "/causes/bad/all")
+    assert (code, page["total"]) == (200, 2)
+    assert not problems(page, {"$ref": "#/$defs/CausePage"}, SCHEMA)
+    detail = next(item for item in page["items"] if item["cause"]["type"] == "KeyError")
+    assert 'raise KeyError("spec")' in detail["traceback"]
+    assert detail["failing"] == ["default/fails"]
+    number = detail["cause"]["id"]
+    queue = page_of(process, "bad/all", part="failing", cause=number)
+    assert [(item["key"], item["cause"]) for item in queue["items"]] == [("default/fails", number)]
+    key = key_of(process, "bad/all", "default/fails")["failing"]
+    assert (key["cause"], key["error"]) == (number, "KeyError: 'spec'")
+    assert 'raise KeyError("spec")' in key["traceback"]
+    title = f"KeyError at {detail['cause']['place']}"
+    process.wait_for_metric(1, "ctrlhost_failing_keys", controller="bad/all", cause=title)
+    process.wait_for_metric(3, "ctrlhost_keys", controller="bad/all")

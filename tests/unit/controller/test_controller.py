@@ -316,7 +316,7 @@ def test_a_log_line_carries_the_controller_key_and_id_of_its_reconcile(bench: Be
     for fields, reconcile_id in seen:
         assert fields["controller"] == "demo/pods"
         assert fields["reconcile_id"] == reconcile_id
-    assert {fields["object"] for fields, _ in seen} == {"default/web", "alone"}
+    assert {fields["key"] for fields, _ in seen} == {"default/web", "alone"}
     assert log_fields() == {}
 
 

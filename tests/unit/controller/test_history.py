@@ -67,7 +67,7 @@ def test_everything_is_bounded() -> None:
     for number in range(3000):
         fail(history, Request(f"given-up-{number}"), terminal=True)
     assert history.retrying == 3000
-    assert len(history.failing) == len(history.attempts) == 4000
+    assert len(history.failing) == len(history.attempts) == 6000
     assert len(errors.entries()) == ERRORS
     runs = history.last_runs()
     assert (len(runs), runs[0].key, runs[0].result, runs[0].reconcile_id) == (RUNS, 2999, "success", "0-2999")

@@ -76,7 +76,8 @@ def test_repeated_errors_are_logged_ten_times_one_with_its_traceback_and_then_su
     log.clock.advance(10)
     more = log.wait_for("more like it")
     # Keys behind a slow run may change their order.
-    assert re.fullmatch(rf"KeyError at {place} … and 9990 more like it, last default/\d+", more["msg"])
+    summary = rf"KeyError at {place} … and 9,990 more like it, 999\.0/s, 10,000 keys fail now, last default/\d+"
+    assert re.fullmatch(summary, more["msg"])
     assert (more["level"], more["plugin"], more["error"], more["place"]) == ("error", "demo", "KeyError", place)
     # One summary each 10 seconds, and none without errors.
     log.clock.advance(10)
@@ -85,7 +86,7 @@ def test_repeated_errors_are_logged_ten_times_one_with_its_traceback_and_then_su
     log.clock.advance(9)
     assert len(log.lines) == 11
     log.clock.advance(1)
-    log.wait_for("… and 5 more like it, last late/")
+    log.wait_for("… and 5 more like it, 0.5/s, 10,005 keys fail now, last late/")
     assert len(log.lines) == 12
     assert summed(log.lines) == 10_005
     assert logs.dropped() == {("demo", "sampled"): 9995}
@@ -334,3 +335,46 @@ def test_a_stream_that_fails_raises_nowhere(log):
     writer = logs.configure("info", "json", Broken())
     logging.getLogger("ctrlhost.host").info("lost")
     assert writer.flush(10)
+
+
+@pytest.mark.behaviour("oncall/OC17")
+@pytest.mark.behaviour("oncall/OC19")
+def test_one_bug_in_1200_keys_is_a_screen_of_log(log, bench):
+    def reconcile(ctx, request):
+        prices = {"b": 1}
+        raise ValueError(f"no price for {request.name}, only for {len(prices)}")
+
+    log.writer = logs.configure("info", "console", log.stream, plugins=("demo",), log_lines=lambda _: 200.0)
+    controller = bench.controller(reconcile)
+    controller.queue.add_many([Request(f"o{number}", "orders") for number in range(1_200)])
+    for _ in range(60):
+        bench.clock.advance(1)
+        log.clock.advance(1)
+        eventually(lambda: idle(controller))
+        # The thread that writes does so once a second, too.
+        for line in logs._reports.due():
+            log.writer.put(line)
+    assert log.writer.flush(10)
+    text = log.stream.getvalue()
+    lines = text.splitlines()
+    assert len(lines) <= 40
+    time = r"\d\d:\d\d:\d\d\.\d{3}"
+    assert re.match(
+        rf"{time} error demo/pods orders/o\d+: reconcile failed: ValueError: no price for o\d+, only", lines[0]
+    )
+    # One traceback: the plugin's frame, then those of ctrlhost.
+    assert lines[1:6] == [
+        "Traceback (most recent call last):",
+        f'  File "{__file__}", line {lines[2].split()[3][:-1]}, in reconcile',
+        '    raise ValueError(f"no price for {request.name}, only for {len(prices)}")',
+        "  … 1 frame of ctrlhost",
+        lines[5],
+    ]
+    assert lines[5].startswith("ValueError: no price for o")
+    assert text.count("Traceback") == 1
+    place = f"tests/unit/host/test_log_sampling.py:{lines[2].split()[3][:-1]}"
+    head = rf"{time} error demo/pods: ValueError at {place} … and [\d,]+ more like it, "
+    summary = rf"{head}[\d.,]+/s, 1,200 keys fail now, last orders/o\d+"
+    summaries = [line for line in lines if "more like it" in line]
+    assert 5 <= len(summaries) <= 6
+    assert [line for line in summaries if not re.match(summary, line)] == []

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 
@@ -69,8 +70,8 @@ def test_console_lines_are_readable_and_every_message_is_one_line(lines):
     with bound(key="ns/a"):
         logging.getLogger("t").warning("name %s", "a\nlevel=error \x1b[31mforged")
     (line,) = lines.getvalue().splitlines()
-    assert "[warning" in line
-    assert "key=ns/a" in line
+    forged = re.escape(r"ns/a: name a\nlevel=error \x1b[31mforged")
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{3}} warning {forged}", line)
     assert "\x1b" not in line
 
 
@@ -152,3 +153,35 @@ def test_a_field_of_a_library_may_have_the_name_plugin(lines):
     logging.getLogger("a.library").info("seen", extra={"plugin": ["unhashable"]})
     (line,) = lines.getvalue().splitlines()
     assert json.loads(line)["msg"] == "seen"
+
+
+@pytest.mark.behaviour("oncall/OC18")
+def test_a_json_line_begins_with_what_is_read_first_and_ends_with_the_traceback(lines):
+    logs.configure("info", "json", lines)
+    with bound(reconcile_id="0-1", key="ns/a", controller="shop/orders", plugin="shop"):
+        try:
+            raise ValueError("bad")
+        except ValueError:
+            logging.getLogger("t").exception("failed", extra={"attempt": 2, "cause": "1a2b3c4d", "place": "shop.py:1"})
+    fields = json.loads(lines.getvalue())
+    assert list(fields)[:7] == ["ts", "level", "msg", "plugin", "controller", "key", "cause"]
+    assert list(fields)[-1] == "exception"
+    assert {"logger", "reconcile_id", "attempt", "place"} <= set(fields)
+
+
+@pytest.mark.behaviour("oncall/OC19")
+@pytest.mark.parametrize(
+    ("logger", "fields", "expected"),
+    [
+        ("ctrlhost.controller", {"controller": "shop/order", "key": "orders/a1"}, "shop/order orders/a1: late"),
+        ("ctrlhost.plugin.shop", {"plugin": "shop"}, "shop: late"),
+        # A line of the host names what it is about.
+        ("ctrlhost.host", {"plugin": "shop"}, "late"),
+        ("a.library", {"size": 3, "text": "two words", "empty": ""}, "late size=3 text='two words' empty=''"),
+    ],
+)
+def test_a_console_line_has_no_date_no_microseconds_and_no_padding(lines, logger, fields, expected):
+    logs.configure("info", "console", lines)
+    logging.getLogger(logger).warning("late", extra=fields)
+    (line,) = lines.getvalue().splitlines()
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{3}} warning {re.escape(expected)}", line)

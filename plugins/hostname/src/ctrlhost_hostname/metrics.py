@@ -32,9 +32,12 @@ class HostnameMetrics:
         self._reconciles = counter("reconcile", "Reconciles of a hostname by result.", "result")
         self.invalid_objects = counter("invalid_objects", "Invalid objects that were reported.", "kind", "reason")
         self.orphans = counter("orphans", _ORPHANS)
+        text, labels = "Calls for routes by action and result", ("action", "result")
+        self._calls = counter("kube_calls", f"{text}.", *labels)
         # A `Counter` would append `_total` to the name that dashboards for upstream query.
-        text, labels = "Calls for routes by action and result.", ["action", "result"]
-        self._calls = Gauge("provider_kube_calls", text, labels, registry=registry)
+        self._upstreams_calls = Gauge(
+            "provider_kube_calls", f"{text}: the name of upstream.", labels, registry=registry
+        )
         for name, text in GAUGES.items():
             Gauge(f"{_PREFIX}{name}", text, registry=registry).set_function(values[name])
 
@@ -49,3 +52,4 @@ class HostnameMetrics:
     def called(self, action: str, result: str = "success") -> None:
         """Count a call for a route."""
         self._calls.labels(action, result).inc()
+        self._upstreams_calls.labels(action, result).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -141,10 +142,13 @@ class Discovery:
         with self._lock:
             self._desired.elected = True
             self._state.elected()
+            before = self._state.known
             self._settle()
             if (known := self._state.known) is not None:
                 self._clearing.note(known)
                 self._publish()
+                if known is before and not known.entries:
+                    self._log_address(known, "")
         self.enqueue_all()
 
     def deposed(self) -> None:
@@ -204,8 +208,12 @@ class Discovery:
             self._log.info("the address is %s, %d in all, from %s", summary(known.entries), len(known.entries), source)
             return
         kinds = ", ".join(f"{ref} ({kind})" for ref, kind in self._kinds.items())
-        self._log.warning(
-            "no address to publish: %s; set ingress-status-address if there is one that no Service has", kinds
+        # A replica that stands by publishes nothing; it says so when it leads.
+        level = logging.WARNING if self._desired.elected else logging.DEBUG
+        self._log.log(
+            level,
+            "no address to publish: %s; set ingress-status-address if there is one that no Service has",
+            kinds,
         )
 
     def _next(self, now: float) -> float:

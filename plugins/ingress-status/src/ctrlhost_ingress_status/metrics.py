@@ -166,9 +166,10 @@ class Progress:
         }
 
     def began(self, count: int) -> None:
-        """Log the start of a pass over so many Ingresses."""
+        """Log the start of a pass over so many Ingresses, unless there is none to write."""
         self._log_at = self._clock.now() + _LOG_INTERVAL
-        self._log.info("enqueued %d statuses to write%s", count, self._estimate(count))
+        if count:
+            self._log.info("enqueued %d %s to write%s", count, _statuses(count), self._estimate(count))
 
     def written(self) -> None:
         """Log what remains, once a minute; called after each write of a pass."""
@@ -178,7 +179,12 @@ class Progress:
                 return
             self._log_at = now + _LOG_INTERVAL
         count = self.remaining()
-        self._log.info("%d statuses left to write%s", count, self._estimate(count))
+        if count:
+            self._log.info("%d %s left to write%s", count, _statuses(count), self._estimate(count))
 
     def _estimate(self, count: int) -> str:
         return f", about {count / self._qps:.0f} s at status-qps {self._qps:g}" if count and self._qps else ""
+
+
+def _statuses(count: int) -> str:
+    return "status" if count == 1 else "statuses"

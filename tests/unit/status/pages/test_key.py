@@ -21,6 +21,7 @@ def test_each_verdict_is_shown_with_its_facts(verdict: Verdict) -> None:
         reconciles=[],
         writes=[],
         object=None,
+        failing=None,
     )
     page = key_page("naming/names", "default/a", status, "2026-11-23T15:00:09.000Z")
     texts = {section.name: [parse(row.html).text for row in section.rows] for section in page.sections}
