@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrlhost.clock import micro_time
 
@@ -33,6 +33,16 @@ class _Series:
     written_at: float
     #: Asked before each write of it.
     permit: Permit | None
+
+
+class Recorded(NamedTuple):
+    """An event, how often it was recorded, and when last, in seconds since the epoch."""
+
+    type: str
+    reason: str
+    note: str
+    times: int
+    last: float
 
 
 class Correlator:
@@ -67,6 +77,15 @@ class Correlator:
         if len(self._series) > _MAX_ENTRIES:
             self._series.popitem(last=False)
         return event
+
+    def about(self, kind: str, namespace: str, name: str) -> list[Recorded]:
+        """Return the events of an object whose series are open, the newest first."""
+        wanted = (kind, namespace, name)
+        series = [known for known in self._series.values() if _object_of(known.event) == wanted]
+        return [
+            Recorded(known.event["type"], known.event["reason"], known.event["note"], known.count, known.last_seen)
+            for known in sorted(series, key=lambda known: known.last_seen, reverse=True)
+        ]
 
     def upkeep(self, now: float) -> list[tuple[dict[str, Any], Permit | None]]:
         """Return the events whose series must be written at `now`, with their permits, and forget the ended series."""
@@ -105,6 +124,11 @@ class Correlator:
         if not admitted:
             self.dropped += 1
         return admitted
+
+
+def _object_of(event: dict[str, Any]) -> tuple[str, str, str]:
+    regarding = event["regarding"]
+    return regarding.get("kind", ""), regarding.get("namespace", ""), regarding["name"]
 
 
 def _key(event: dict[str, Any]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
+    from ctrlhost.events.correlator import Recorded
     from ctrlhost.transport.interface import Permit
 
 #: Limits of the API, in characters for the reason and in bytes for the note.
@@ -116,6 +117,11 @@ class EventRecorder:
             write = self._series.observe(event, now, permit)
             if write is not None:
                 self._sink.submit(write, permit)
+
+    def about(self, kind: str, namespace: str, name: str) -> list[Recorded]:
+        """Return the events of the last minutes about an object, the newest first."""
+        with self._lock:
+            return self._series.about(kind, namespace, name)
 
     def _upkeep(self) -> None:
         """Write heartbeats of open series and final counts of ended ones; called on the sink's thread."""

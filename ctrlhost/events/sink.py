@@ -7,6 +7,7 @@ import random
 import threading
 from collections import deque
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ctrlhost.transport.interface import Permit
 
 log = logging.getLogger("ctrlhost.events")
+
+#: Who reports the event that is written on this thread, and the key of the object that it is about.
+writing: ContextVar[tuple[str, str] | None] = ContextVar("writing", default=None)
 
 #: As in client-go: queued writes, tries of each, seconds between two tries, and the random part of these.
 QUEUE_LENGTH, TRIES, RETRY_SECONDS, JITTER = 1000, 12, 10.0, 0.25
@@ -155,6 +159,8 @@ class EventSink:
 
     def _send(self, write: _Write) -> None:
         event, client = write.event, self._client
+        about = event["regarding"]
+        writing.set((event["reportingController"], "/".join(filter(None, (about.get("namespace"), about["name"])))))
         if write.permit is not None:
             client = client.derive(transport=GovernedTransport(client.transport, None, write.permit, write.permit))
         if "series" in event:

@@ -14,14 +14,15 @@ from ctrlhost.server.html import tag
 from ctrlhost.server.page import Page, Row, problem_page
 from ctrlhost.status import model
 from ctrlhost.status.causes import cause_page
-from ctrlhost.status.keys import Asked, explain, reconciles
+from ctrlhost.status.keys import explain, reconciles
+from ctrlhost.status.lookups import Asked
 from ctrlhost.status.pages.controller import PARTS, Shown, controller_page
 from ctrlhost.status.pages.key import key_page
 from ctrlhost.status.pages.overview import overview
 from ctrlhost.status.pages.plugin import plugin_page
 from ctrlhost.status.problem import StatusProblem, unknown
 from ctrlhost.status.queues import LIMIT, queue_page
-from ctrlhost.status.samples import PERIOD, SAMPLES
+from ctrlhost.status.samples import PERIOD
 from ctrlhost.status.snapshot import StatusReader
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 _ASKED_EVERY = 10.0
 #: Seconds for which the answer of another process counts as current.
 _CURRENT = 3.0
-#: The last runs that the page of a controller has.
-_RUNS = 50
+#: The last runs that the page of a controller shows.
+_RUNS = 20
 
 
 class Inspected(Protocol):
@@ -108,7 +109,7 @@ class Reports:
             if not (key := query.get("key")):
                 raise StatusProblem(400, "the parameter `key` is missing", "write it as `key=NAMESPACE/NAME`")
             target = self._find(plugin, controller)
-            return explain(self._host, *target, key, lookups=Asked(), writes=self.reader.writes, with_object=True)
+            return explain(self._host, *target, key, lookups=Asked(), writes=self.reader.writes)
 
         return _answer(status)
 
@@ -161,14 +162,14 @@ class Reports:
             name=full,
             time=model.moment(time.time()),
             notice="" if controller is not None else _notice(runtime),
-            state=runtime.state,
             status=self.reader.controller(controller) if controller is not None else None,
+            causes=cause_page(controller).items if controller is not None else [],
             series=samples.series(full),
             parts={part: queue_page(controller, part, str(LIMIT), query.get(part)) for part in PARTS}
             if controller is not None
             else {},
             runs=reconciles(controller, controller.history.last_runs()[:_RUNS] if controller is not None else []),
-            span=SAMPLES * PERIOD,
+            period=PERIOD,
         )
         return controller_page(content, query)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrlhost.controller.history import RUNS as KEPT_RUNS
 from ctrlhost.controller.key_text import key_text
+from ctrlhost.controller.sentences import counted
 from ctrlhost.errors import CtrlhostError
 from ctrlhost.request import Request
 from ctrlhost.status.key_object import key_object, live_object
@@ -17,7 +18,7 @@ from ctrlhost.status.problem import StatusProblem
 from ctrlhost.status.snapshot import shown_write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Sequence
 
     from ctrlhost.cache import Object
     from ctrlhost.controller.controller import Controller
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
     from ctrlhost.controller.source import KindSource
     from ctrlhost.informers import Informer
     from ctrlhost.plugin.context import PluginContext
+    from ctrlhost.status.lookups import Asked
     from ctrlhost.status.snapshot import ReadHost
     from ctrlhost.status.writes import WriteLog
     from ctrlhost.supervisor.runtime import PluginRuntime
     from ctrlhost.workqueue import KeyState
-
-_T = TypeVar("_T")
 
 #: The runs of a key that are shown.
 RUNS = 50
@@ -50,27 +50,6 @@ class Answer(NamedTuple):
     position: int | None = None
 
 
-class Asked:
-    """What the API server and the plugins' predicates said last, for those who look again and again."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        """Ask again after so many seconds."""
-        self._seconds = seconds
-        self._known: dict[Hashable, tuple[float, Any]] = {}
-
-    def ask(self, what: Hashable, question: Callable[[], _T]) -> _T:
-        """Return what `question` returns, or has returned."""
-        now = time.monotonic()
-        known = self._known.get(what)
-        if known is not None and now - known[0] < self._seconds:
-            return cast("_T", known[1])
-        answer = question()
-        if self._seconds:
-            kept = {question: told for question, told in self._known.copy().items() if now - told[0] < self._seconds}
-            self._known = kept | {what: (now, answer)}
-        return answer
-
-
 def explain(
     host: ReadHost,
     plugin: PluginRuntime,
@@ -79,11 +58,10 @@ def explain(
     *,
     lookups: Asked,
     writes: WriteLog,
-    with_object: bool = False,
 ) -> KeyStatus:
     """Return the status of the key that is written as `text`.
 
-    `controller` is None if its plugin does not run, so that its controllers are unknown. `with_object` asks the server
+    `controller` is None if its plugin does not run, so that its controllers are unknown. `lookups` ask the server
     for the object. StatusProblem for a key that no object of the controller's kind can have.
     """
     answer = _of_host(host, plugin, controller)
@@ -95,7 +73,7 @@ def explain(
         runs = controller.history.runs_of(key)[:RUNS]
         failing = key_failure(controller, key)
         answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, lookups)
-        obj = key_object(plugin, controller, key) if with_object else None
+        obj = key_object(plugin, controller, key, lookups)
         text = key_text(key)
     if answer is None:
         answer = Answer("unknown key", [f"plugin {plugin.name} has no such controller now"])
@@ -195,7 +173,9 @@ def _of_queue(controller: Controller, key: Any, state: KeyState) -> Answer | Non
         if delayed.back_off or (failure is not None and not failure.terminal):
             count = failure.failures if failure is not None else delayed.failures
             since = None if failure is None else controller.history.now() - failure.at
-            return Answer("backing off", [f"{count} failures, {due}", *_last_error(failure)], since, delayed.due_in)
+            return Answer(
+                "backing off", [f"{counted(count, 'failure')}, {due}", *_last_error(failure)], since, delayed.due_in
+            )
         return Answer("delayed", [f"its last result asked for another run: {due}"], None, delayed.due_in)
     if failure is not None and failure.terminal:
         facts = ["TerminalError: no run until the object changes", *_last_error(failure)]

@@ -89,7 +89,10 @@ class LastWrite(msgspec.Struct, frozen=True):
 
 
 class ApiServerStatus(msgspec.Struct, frozen=True):
-    """The API server, as the host sees it; `throttled_seconds` is how long requests waited for `client_qps`."""
+    """The API server, as the host sees it; `throttled_seconds` is how long requests waited for `client_qps`.
+
+    `seconds_per_request` is the mean until an answer begins, over the last minute; None without requests.
+    """
 
     url: str
     up: bool
@@ -99,6 +102,7 @@ class ApiServerStatus(msgspec.Struct, frozen=True):
     throttled_seconds: float
     writes: list[WriteCount]
     last_writes: list[LastWrite]
+    seconds_per_request: float | None
 
 
 class Outcomes(msgspec.Struct, frozen=True):
@@ -374,6 +378,26 @@ class KeyFinalizer(msgspec.Struct, frozen=True):
     present: bool
 
 
+class KeyCondition(msgspec.Struct, frozen=True):
+    """A condition of an object's status; `since` is its last transition, empty without one."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: str
+
+
+class KeyEvent(msgspec.Struct, frozen=True):
+    """An event about an object, and how often this host has recorded it."""
+
+    type: str
+    reason: str
+    note: str
+    count: int
+    last: str
+
+
 class KeyObject(msgspec.Struct, frozen=True):
     """The object of a key: its versions in the cache and on the server, None where it is not, and what holds it.
 
@@ -388,6 +412,11 @@ class KeyObject(msgspec.Struct, frozen=True):
     observed_generation: int | None
     deleted_since: str | None
     finalizers: list[KeyFinalizer]
+    #: The resource as kubectl takes it, such as `deployments.apps`; empty before the first look.
+    resource: str
+    conditions: list[KeyCondition]
+    #: Those that this host has recorded in the last minutes, the newest first.
+    events: list[KeyEvent]
 
 
 class KeyFailure(msgspec.Struct, frozen=True):
@@ -414,7 +443,7 @@ class KeyStatus(msgspec.Struct, frozen=True):
     position: int | None
     reconciles: list[Reconcile]
     writes: list[LastWrite]
-    #: None for a key that names no object, and on pages.
+    #: None for a key that names no object.
     object: KeyObject | None
     #: None for a key that does not fail, and for one before the last 1,000 failures.
     failing: KeyFailure | None

@@ -157,7 +157,7 @@ class StatusReader:
 
     def _totals(self) -> dict[str, float]:
         """Return further numbers that only grow, for their rates."""
-        totals: dict[str, float] = {"requests": float(self._requests())}
+        totals = {"requests": float(self._requests()), "request-seconds": self._request_seconds()}
         for written, count in self.writes.counts().items():
             totals["write/" + "/".join(written)] = float(count)
         if self._host.processor is not None:
@@ -169,6 +169,15 @@ class StatusReader:
     def _requests(self) -> int:
         client = self._host.client
         return client.metrics.requests() if client is not None and client.metrics is not None else 0
+
+    def _request_seconds(self) -> float:
+        client = self._host.client
+        return client.metrics.seconds() if client is not None and client.metrics is not None else 0.0
+
+    def _seconds_per_request(self) -> float | None:
+        requests = self.samples.per_second("requests", self._requests())
+        taken = self.samples.per_second("request-seconds", self._request_seconds())
+        return taken / requests if requests and taken is not None else None
 
     def _host_status(self, failing: Sequence[Check], seconds: Mapping[str, float]) -> model.HostStatus:
         host = self._host
@@ -218,6 +227,7 @@ class StatusReader:
             up, reason = server.up, server.reason
         last = [shown_write(write) for write in self.writes.last()]
         last += [write for child in children for write in child.apiserver.last_writes]
+        means = [child.apiserver.seconds_per_request for child in children]
         throttled = self._host.services.client_counts.throttled_seconds if self._host.services is not None else 0.0
         return model.ApiServerStatus(
             url=getattr(client.transport, "url", "") if client is not None else "",
@@ -231,6 +241,9 @@ class StatusReader:
             throttled_seconds=throttled + sum(child.apiserver.throttled_seconds for child in children),
             writes=self._writes(children),
             last_writes=sorted(last, key=lambda write: write.time, reverse=True)[:20],
+            seconds_per_request=max(
+                (mean for mean in (self._seconds_per_request(), *means) if mean is not None), default=None
+            ),
         )
 
     def _writes(self, children: Sequence[model.Status]) -> list[model.WriteCount]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ctrlhost.controller.context import current
 from ctrlhost.controller.key_text import key_text
+from ctrlhost.events.sink import writing
 
 #: The numbers of writes that are kept of each plugin, and that are shown.
 KEPT, LAST = 500, 20
@@ -18,6 +19,8 @@ KEPT, LAST = 500, 20
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 #: POSTs that write nothing.
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+#: What a host writes for its leadership.
+_LEASES = "leases.coordination.k8s.io"
 #: What a Namespace has below its own path (`status`, `finalize`) is no resource in it.
 _PATH = re.compile(
     r"/(?:api|apis/([^/?]+))/[^/?]+/(?:namespaces/([^/?]+)/(?!(?:status|finalize)(?:[/?]|$)))?"
@@ -46,9 +49,10 @@ class Write(NamedTuple):
     reconcile_id: str
 
 
-#: A write as it is kept: time, verb, target, code, and of the run its controller, key, worker and number. Only what is
-#: shown becomes text.
-_Kept = tuple[float, str, WrittenTo, str, tuple[str, Any, int, int] | None]
+#: A write as it is kept: time, verb, target, code, and of the run its controller, key, worker and number, or of an
+#: event its plugin and key. Only what is shown becomes text.
+_By = tuple[str, Any, int, int] | tuple[str, str] | None
+_Kept = tuple[float, str, WrittenTo, str, _By]
 
 
 class WriteLog:
@@ -70,12 +74,16 @@ class WriteLog:
         if verb == "delete" and not target.name:
             verb = "deletecollection"
         run = current.get()
-        plugin, by = "", None
+        plugin, by = _event_of()
         if run is not None and run.request is not None:
             plugin, by = run.plugin, (run.controller, run.request, run.worker, run.number)
         write = (time.time(), verb, target, code, by)
+        # Leases are renewed all the time.
+        renewal = by is None and target.resource == _LEASES
         with self._lock:
             self._counts[verb, target.resource, code] += 1
+            if renewal:
+                return
             kept = self._last.get(plugin)
             if kept is None:
                 kept = self._last[plugin] = deque(maxlen=KEPT)
@@ -107,8 +115,19 @@ class WriteLog:
 
 def _shown(kept: _Kept) -> Write:
     at, verb, target, code, by = kept
-    controller, key, worker, number = by or ("", "", 0, 0)
-    return Write(at, verb, target, code, controller, key_text(key), f"{worker}-{number}" if by else "")
+    if by is None or len(by) == 2:
+        return Write(at, verb, target, code, *(by or ("", "")), "")
+    controller, key, worker, number = by
+    return Write(at, verb, target, code, controller, key_text(key), f"{worker}-{number}")
+
+
+def _event_of() -> tuple[str, _By]:
+    """Return the plugin of the event that this thread writes, and whose event it is about what; nothing for none."""
+    event = writing.get()
+    if event is None:
+        return "", None
+    plugin = event[0].removeprefix("ctrlhost-")
+    return plugin, (plugin, event[1])
 
 
 def target_of(path: str) -> WrittenTo | None:

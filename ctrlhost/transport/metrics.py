@@ -127,6 +127,11 @@ class ClientMetrics:
         with self._lock:
             return sum(count for key, count in self._requests.items() if code is None or key[0] == code)
 
+    def seconds(self) -> float:
+        """Return the seconds that all requests so far took until their answers began."""
+        with self._lock:
+            return sum(self._sums.values())
+
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics; called by prometheus-client at each scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily

@@ -29,7 +29,7 @@ def test_a_long_queue_has_pages_of_100_keys(browser: Browser) -> None:
         controller.queue.add_many([Request(f"name-{number:06}", "default") for number in range(KEYS)])
         browser.show(f"{rig.url}/")
         status(browser, "live")
-        assert f"{KEYS:,}" in browser.run("return document.querySelector('[data-rows=controllers]').textContent")
+        assert f"{KEYS:,}" in browser.run("return document.querySelector('[data-rows=controllers-well]').textContent")
         browser.show(f"{rig.url}/status/controllers/shown/controller-00")
         first = browser.run(SHOWN)
         assert first == [f"default/name-{number:06}" for number in range(100)]

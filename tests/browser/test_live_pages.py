@@ -68,7 +68,7 @@ def test_a_page_without_script_is_whole_and_a_plain_client_gets_addresses(browse
     live(browser)
     with_script = browser.run(HEADINGS)
     browser.show(f"{few.url}/", Window(script=False))
-    text = browser.text()
+    text = browser.run("return document.body.textContent")
     assert browser.run(HEADINGS) == with_script
     for part in ("shown/controller-03", "waiting-for-a-kind", "the setting `address` is missing", "default/failing-0"):
         assert part in text
@@ -89,7 +89,7 @@ def test_a_page_without_script_loads_itself_again(browser: Browser, few: PagesRi
     assert f"{few.url}/" in browser.requests()
     key = few.create("failing-without-script")
     eventually(lambda: f"{few.url}/" in browser.requests(), 60, "another request", pause=0.2)
-    eventually(lambda: key in browser.text(), PATIENCE, "the new error", pause=0.1)
+    eventually(lambda: key in browser.run("return document.body.textContent"), PATIENCE, "the new error", pause=0.1)
 
 
 @pytest.mark.behaviour("operations/OP54")

@@ -221,7 +221,7 @@ def test_a_key_is_explained(attached: Attached) -> None:
     answer = attached.get(f"/keys/busy/names?key={key}")
     lines = done.stdout.splitlines()
     assert lines[0] == f"busy/names {key}"
-    assert lines[1].startswith("  verdict    backing off: 1 failures, next run in ")
+    assert lines[1].startswith("  verdict    backing off: 1 failure, next run in ")
     assert lines[2].strip().startswith(r"last error: ValueError: <script> \x1b[31m{{ second line (test_busy.py:")
     assert lines[3].startswith("  since      ")
     # The host computes it anew from an age.

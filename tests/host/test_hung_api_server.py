@@ -92,7 +92,7 @@ def test_a_server_that_hangs_is_noticed_and_the_host_goes_on_where_it_was(
     host.wait_for(lambda: "saw meanwhile" in host.output, "the change")
     assert of_config_maps(host, "ctrlhost_informer_lists_total") == lists == 1
     assert host.metric("ctrlhost_apiserver_up") == 1
-    assert "● ready · " in page_at(host).section("verdict")[0].text
+    assert "● ready: " in page_at(host).section("verdict")[0].text
     change.join(60)
     lines = [(line["level"], line["msg"]) for line in host.lines if "API server" in line["msg"]]
     assert [level for level, _ in lines] == ["error", "info"]

@@ -101,23 +101,22 @@ class Page:
         return [link.attributes["href"] or "" for link in self.root.all("a")]
 
     def section(self, name: str) -> list[Element]:
-        """Return the rows of a section."""
-        (box,) = (element for element in self.root.all() if element.attributes.get("data-rows") == name)
-        return [child for child in box.children if isinstance(child, Element)]
+        """Return the rows of a section; none if the page has no such section."""
+        boxes = (element for element in self.root.all() if element.attributes.get("data-rows") == name)
+        return [child for box in boxes for child in box.children if isinstance(child, Element)]
 
     def rows(self, name: str) -> list[dict[str, str]]:
-        """Return the rows of a table as texts by the names of their columns; empty if it says that there are none."""
-        table = next(
-            element
-            for element in self.root.all("table")
-            if any(body.attributes["data-rows"] == name for body in element.all("tbody"))
-        )
-        heads = [cell.text for cell in table.all("th") if cell.attributes.get("scope") == "col"]
+        """Return the rows of a table as texts by the names of their columns, those that are well last."""
         rows = []
-        for row in self.section(name):
-            cells = [child for child in row.children if isinstance(child, Element)]
-            if len(cells) == len(heads):
-                rows.append(dict(zip(heads, (cell.text for cell in cells), strict=True)))
+        for table in self.root.all("table"):
+            (body,) = table.all("tbody")
+            if body.attributes["data-rows"] not in (name, f"{name}-well"):
+                continue
+            heads = [cell.text for cell in table.all("th") if cell.attributes.get("scope") == "col"]
+            for row in body.all("tr"):
+                cells = [child for child in row.children if isinstance(child, Element)]
+                if len(cells) == len(heads):
+                    rows.append(dict(zip(heads, (cell.text for cell in cells), strict=True)))
         return rows
 
     def row(self, name: str, first: str) -> dict[str, str]:

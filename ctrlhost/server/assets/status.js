@@ -1,6 +1,7 @@
-// Keeps an open page current: it asks the host for the page again and replaces the rows that differ. Sorts and filters tables.
+// Keeps an open page current: it asks the host for the page again and replaces what differs. Sorts and filters tables,
+// and shows the values of plots at the pointer.
 
-const live = document.getElementById("live");
+const main = document.getElementById("main"), live = document.getElementById("live");
 const UNITS = { ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, "": 1 };
 // Milliseconds between two questions, and for an answer.
 const PERIOD = 2000, TIMEOUT = 3000;
@@ -12,8 +13,12 @@ function say(state, text) {
   document.body.dataset.live = state;
 }
 
-// Change what differs only, so that focus and selection stay.
+// Change what differs only, so that focus, selection and what is open stay.
 function merge(old, fresh) {
+  const details = fresh.querySelectorAll("details");
+  old.querySelectorAll("details").forEach((one, at) => {
+    if (details[at]) details[at].open = one.open;
+  });
   old.className = fresh.className;
   const before = [...old.childNodes], after = [...fresh.childNodes];
   if (before.length !== after.length) {
@@ -52,8 +57,10 @@ function arrange(box) {
 
 function sift() {
   const wanted = search.value.toLowerCase();
-  for (const row of document.querySelectorAll("tbody > tr"))
+  for (const row of main.querySelectorAll("tbody > tr")) {
     row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+    if (wanted && !row.hidden && row.closest("details")) row.closest("details").open = true;
+  }
 }
 
 function apply(box, fresh) {
@@ -64,30 +71,58 @@ function apply(box, fresh) {
   for (const row of rows) {
     const old = document.getElementById(row.id);
     if (old) merge(old, row);
-    else box.append(row);
+    if (old?.parentNode !== box) box.append(old ?? row);
   }
   arrange(box);
-  if (search.value) sift();
   if (document.activeElement === focused) return;
   const same = address && home?.isConnected && home.querySelector(`[href="${CSS.escape(address)}"]`);
   (focused.isConnected ? focused : same || null)?.focus({ preventScroll: true });
+}
+
+// Sections come when there is something for them, and go.
+function update(page) {
+  const parts = [...page.getElementById("main").children], ids = new Set(parts.map((part) => part.id));
+  for (const old of [...main.children]) if (!ids.has(old.id)) old.remove();
+  parts.forEach((fresh, at) => {
+    const old = document.getElementById(fresh.id);
+    if (!old) {
+      if (at) document.getElementById(parts[at - 1].id).after(fresh);
+      else main.prepend(fresh);
+      arm(fresh);
+      return;
+    }
+    for (const part of fresh.querySelectorAll("[data-part], h2")) {
+      const name = part.dataset.part, known = old.querySelector(name ? `[data-part="${name}"]` : "h2");
+      if (known) merge(known, part);
+    }
+    const box = old.querySelector("[data-rows]"), rows = fresh.querySelector("[data-rows]");
+    if (box && rows) apply(box, rows);
+  });
+  document.title = page.title;
+  if (search.value) sift();
+}
+
+function age(seconds) {
+  for (const unit of ["d", "h", "min"]) {
+    const size = UNITS[unit];
+    if (seconds >= size) return `${(seconds / size).toFixed(seconds < 10 * size ? 1 : 0)} ${unit} ago`;
+  }
+  return `${Math.max(Math.floor(seconds), 0)} s ago`;
 }
 
 async function ask() {
   const headers = { Accept: "text/html", ...(etag && { "If-None-Match": etag }) };
   const answer = await fetch(location.href, { headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
   if (answer.status === 304) {
-    const now = new Date(answer.headers.get("Date")).toISOString().slice(0, 19).replace("T", " ");
+    // Nothing but ages has changed.
+    const now = new Date(answer.headers.get("Date")), text = now.toISOString().slice(0, 19).replace("T", " ");
     const updated = document.getElementById("updated");
-    updated.textContent = updated.textContent.replace(/\d+-\d+-\d+ \d+:\d+:\d+/, now);
+    updated.textContent = updated.textContent.replace(/\d+-\d+-\d+ \d+:\d+:\d+/, text);
+    for (const time of main.querySelectorAll("time")) time.textContent = age((now - Date.parse(time.dateTime)) / 1000);
     return;
   }
   if (!answer.ok) throw new Error(answer.statusText);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const fresh of page.querySelectorAll("[data-rows]")) {
-    const box = document.querySelector(`[data-rows="${CSS.escape(fresh.dataset.rows)}"]`);
-    if (box) apply(box, fresh);
-  }
+  update(new DOMParser().parseFromString(await answer.text(), "text/html"));
   etag = answer.headers.get("ETag") ?? "";
 }
 
@@ -102,28 +137,54 @@ async function poll() {
   if (!document.hidden) timer = setTimeout(poll, PERIOD);
 }
 
-for (const head of document.querySelectorAll("thead th")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.append(...head.childNodes);
-  head.append(button);
-  button.addEventListener("click", () => {
-    const box = head.closest("table").tBodies[0], at = head.cellIndex, first = head.classList.contains("n") ? -1 : 1;
-    const sign = box.by?.at !== at ? first : box.by.sign === first ? -first : 0;
-    box.order ??= new Map([...box.children].map((row, index) => [row.id, index]));
-    box.by = sign ? { at, sign } : null;
-    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
-    if (sign) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-    arrange(box);
-  });
+// Let the columns of tables be sorted by their heads.
+function arm(part) {
+  for (const head of part.querySelectorAll("thead th")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const box = head.closest("table").tBodies[0], at = head.cellIndex, first = head.classList.contains("n") ? -1 : 1;
+      const sign = box.by?.at !== at ? first : box.by.sign === first ? -first : 0;
+      box.order ??= new Map([...box.children].map((row, index) => [row.id, index]));
+      box.by = sign ? { at, sign } : null;
+      for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+      if (sign) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+      arrange(box);
+    });
+  }
 }
+
+// What is known of the sample below the pointer.
+main.addEventListener("pointermove", (event) => {
+  const svg = event.target.closest?.("svg[data-values]");
+  for (const output of main.querySelectorAll("figure output"))
+    if (output.textContent && !svg?.closest("figure").contains(output)) output.textContent = "";
+  if (!svg) return;
+  const lines = svg.dataset.values.split(";").map((line) => line.split("|")), box = svg.getBoundingClientRect();
+  const last = lines[0].length - 1, part = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+  const at = Math.round(part * last), texts = lines.map((line) => line[at] || "–");
+  const seconds = (last - at) * Number(svg.dataset.period);
+  svg.closest("figure").querySelector("output").textContent = `${texts.join(", ")}, ${age(seconds)}`;
+});
+
+main.addEventListener("pointerover", ({ target }) => {
+  if (target.dateTime) target.title = target.dateTime;
+});
 
 const label = document.createElement("label"), search = document.createElement("input");
 label.className = "filter";
 label.append("Filter rows", search);
 search.type = "search";
 search.addEventListener("input", sift);
-if (document.querySelector("tbody")) document.querySelector("header").after(label);
+document.getElementById("tools")?.prepend(label);
+arm(main);
+
+// A link to a closed section opens it.
+const reveal = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+addEventListener("hashchange", reveal);
+reveal();
 
 // A page in the background asks for nothing.
 document.addEventListener("visibilitychange", () => {

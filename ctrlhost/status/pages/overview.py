@@ -7,97 +7,74 @@ from typing import TYPE_CHECKING
 from ctrlhost.server.html import join, tag
 from ctrlhost.server.page import TIME_ROW, Page, Row, Section
 from ctrlhost.status.pages import tables
-from ctrlhost.status.pages.text import age, clock, rate
+from ctrlhost.status.pages.problems import cause_section, problems, worst
+from ctrlhost.status.pages.text import age, ago, clock, rate, since
 
 if TYPE_CHECKING:
-    from ctrlhost.status import model
+    from collections.abc import Sequence
 
-#: States of a plugin that are worse than degraded.
-_BROKEN = ("failed", "failing")
-#: The lines of `/readyz` that the verdict names.
-_NAMED = 3
+    from ctrlhost.status import model
+    from ctrlhost.status.pages.problems import Problem
 
 
 def overview(status: model.Status) -> Page:
     """Return the page."""
-    server = status.apiserver
+    server, known = status.apiserver, problems(status)
+    kind, text = worst(status, known)
     return Page(
         f"ctrlhost on {status.host.name}",
         [
-            verdict(status),
-            tables.plugins(status.plugins),
-            tables.controllers(status.controllers, {plugin.name: plugin.state for plugin in status.plugins}),
-            tables.failing(status.failing),
+            _verdict(status, kind, text),
+            *_cards(known),
+            *tables.plugins(status.plugins, status.time),
+            *tables.controllers(status.controllers, status.time),
+            *cause_section(status.causes, status.time),
+            *tables.failing(status.failing),
             *tables.webhooks(status.webhooks),
-            tables.informers(status.informers),
-            tables.leases(status.leader),
-            tables.writes(server),
-            tables.last_writes(server.last_writes),
-            tables.errors(status.errors),
+            *tables.informers(status.informers),
+            *tables.leases(status.leader),
+            *tables.writes(server),
+            *tables.last_writes(server.last_writes, status.time),
+            *tables.errors(status.errors, status.time),
+            _about(status),
         ],
+        state=f"{tables.SIGNS[kind]} {text}",
     )
 
 
-def verdict(status: model.Status) -> Section:
-    """Return how the host is, the worst first, and about it."""
-    kind, text = _worst(status)
+def _verdict(status: model.Status, kind: str, text: str) -> Section:
+    """Return how the host is, and since when keys fail; what it leads, and whether the API server answers."""
+    first = status.outcomes.since
+    began = join((", ", since(first, status.time))) if status.outcomes.sentence and first else ""
+    dry = ["dry run: nothing is written"] if status.host.dry_run else []
+    state = join([*dry, _leading(status.leader), _server(status.apiserver)], " \N{MIDDLE DOT} ")
+    return Section("verdict", [tables.verdict(kind, text, began), Row("state", tag("p", state, id="state"))])
+
+
+def _cards(known: Sequence[Problem]) -> list[Section]:
+    rows = [row for problem in known for row in problem.cards]
+    return [Section("problems", tables.unique(rows), items=True)] if rows else []
+
+
+def _about(status: model.Status) -> Section:
     host, server = status.host, status.apiserver
-    parts = [text, *(["dry run: nothing is written"] if host.dry_run else []), _leading(status.leader), _server(server)]
-    sign = {"good": "\N{BLACK CIRCLE}", "warn": "\N{BLACK UP-POINTING TRIANGLE}"}.get(
-        kind, "\N{HEAVY MULTIPLICATION X}"
-    )
     about = [
         f"ctrlhost {host.version}",
         f"Python {host.python}",
         f"process {host.pid}",
-        f"started {clock(host.started)}",
+        join(("started ", ago(host.started, status.time))),
         f"settings {host.config.file}" if host.config.file else "no settings file",
         *([f"API server {server.url}"] if server.url else []),
         f"requests {rate(server.requests_per_second)}/s",
         f"throttled for {server.throttled_seconds:.1f} s",
     ]
-    return Section(
-        "verdict",
-        [
-            Row("verdict", tag("p", f"{sign} ", join(parts, " · "), id="verdict", class_=kind)),
-            Row("about", tag("p", join(about, " · "), id="about", class_="quiet")),
-            updated(status.time),
-        ],
-    )
+    text = join(about, " \N{MIDDLE DOT} ")
+    return Section("about", [Row("about", tag("p", text, id="about", class_="quiet")), updated(status.time)])
 
 
 def updated(time: str) -> Row:
     """Return when the page was current, which changes with each rendering."""
     return Row(TIME_ROW, tag("p", f"As of {clock(time)}. All times are UTC.", id=TIME_ROW, class_="quiet"))
-
-
-def _worst(status: model.Status) -> tuple[str, str]:
-    """Return the worst that is true of the host, as a class and a text."""
-    host = status.host
-    if host.state == "stopping":
-        return "bad", "stopping"
-    if not status.apiserver.up:
-        return "bad", f"API server does not answer: {status.apiserver.reason}"
-    if not host.ready:
-        named = "; ".join(
-            line.removeprefix("[-]").replace(" failed: failed: ", " failed: ") for line in host.not_ready[:_NAMED]
-        )
-        more = len(host.not_ready) - _NAMED
-        return "bad", f"not ready: {named}{f'; {more} more' if more > 0 else ''}"
-    broken = [f"{plugin.name} {plugin.state}: {plugin.reason}" for plugin in status.plugins if plugin.state in _BROKEN]
-    if broken:
-        return "bad", f"ready, but {'; '.join(broken)}"
-    degraded = [
-        f"{plugin.name} ({', '.join(reason.reason for reason in plugin.degraded)})"
-        for plugin in status.plugins
-        if plugin.degraded
-    ]
-    if degraded:
-        return "warn", f"ready, degraded: {'; '.join(degraded)}"
-    waiting = [plugin.name for plugin in status.plugins if plugin.state == "waiting"]
-    if waiting:
-        return "warn", f"ready, waiting: {', '.join(waiting)}"
-    return "good", "ready"
 
 
 def _leading(leader: model.LeaderStatus) -> str:

@@ -1,10 +1,11 @@
-"""The tables that several pages have."""
+"""The tables that several pages have, the worst rows first; one without rows is left out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from ctrlhost.controller.sentences import counted
 from ctrlhost.server.html import Html, breakable, html, join, tag
 from ctrlhost.server.page import Column, Row, Section, code_cell, head_cell, number_cell, table_row, text_cell
 from ctrlhost.status.amounts import size
@@ -12,78 +13,136 @@ from ctrlhost.status.pages.plots import sparkline
 from ctrlhost.status.pages.text import (
     NONE,
     age,
-    clock,
+    ago,
     controller_link,
     count,
     key_link,
     plugin_link,
     rate,
     seconds,
+    since,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ctrlhost.status import model
 
-#: How a plugin is by its state, as a class and a sign.
-_STATES = {"running": "good", "disabled": "quiet", "stopped": "quiet", "failing": "bad", "failed": "bad"}
-_SIGNS = {"good": "\N{BLACK CIRCLE}", "warn": "\N{BLACK UP-POINTING TRIANGLE}", "bad": "\N{HEAVY MULTIPLICATION X}"}
+SIGNS = {
+    "good": "\N{BLACK CIRCLE}",
+    "warn": "\N{BLACK UP-POINTING TRIANGLE}",
+    "bad": "\N{HEAVY MULTIPLICATION X}",
+    "quiet": NONE,
+}
+#: How a plugin or a controller is by the one word for its state, the worst first; other words are warnings.
+_STATES = {
+    "failed": "bad",
+    "failing": "bad",
+    "degraded": "warn",
+    "waiting": "warn",
+    "paused": "warn",
+    "running": "good",
+    "ok": "good",
+    "standby": "quiet",
+    "stopped": "quiet",
+    "disabled": "quiet",
+}
+_ORDER = list(_STATES)
 #: States in which the pages of a plugin answer.
 _ANSWERS = frozenset({"running", "waiting", "syncing"})
 #: States of an informer that need nothing.
 _CURRENT = frozenset({"watching"})
+#: The names that a closed section has beside its title.
+_NAMED = 4
 
 
 def state(kind: str, text: str) -> Html:
     """Return a state with a sign, so that its colour is not all that tells it from others."""
-    return tag("span", f"{_SIGNS.get(kind, NONE)} {text}", class_=f"{kind} nb")
+    return tag("span", f"{SIGNS.get(kind, NONE)} {text}", class_=f"{kind} nb")
 
 
-def nothing(name: str, columns: Sequence[Column], text: str = "none") -> list[Row]:
-    """Return the row of an empty table."""
-    row_id = f"{name}-none"
-    return [Row(row_id, tag("tr", tag("td", text, colspan=len(columns), class_="quiet"), id=row_id))]
+def word(text: str) -> Html:
+    """Return the one word for the state of a plugin or a controller."""
+    return state(_STATES.get(text, "warn"), text)
 
 
-def _section(name: str, title: str, columns: tuple[Column, ...], rows: list[Row], note: str = "") -> Section:
-    return Section(name, rows or nothing(name, columns), title, columns, note)
+def verdict(kind: str, text: str, *more: object) -> Row:
+    """Return how what the page shows is."""
+    content = (tag("span", f"{SIGNS[kind]} ", aria_hidden="true"), text, *more)
+    return Row("verdict", tag("p", *content, id="verdict", class_=kind))
+
+
+def _table(name: str, title: str, columns: tuple[Column, ...], rows: list[Row], note: str = "") -> list[Section]:
+    """Return an open section; none without rows."""
+    return [Section(name, rows, title, columns, note)] if rows else []
+
+
+def _closed(
+    name: str, title: str, columns: tuple[Column, ...], rows: list[Row], note: str = "", fold: str = ""
+) -> list[Section]:
+    """Return a section that is closed at first; none without rows."""
+    return [Section(name, rows, title, columns, note, fold=fold or count(len(rows)))] if rows else []
+
+
+def _rank(text: str) -> int:
+    return _ORDER.index(text) if text in _ORDER else _ORDER.index("waiting")
+
+
+def _is_well(text: str) -> bool:
+    return _STATES.get(text) in ("good", "quiet")
+
+
+def _apart(name: str, title: str, columns: tuple[Column, ...], rows: Sequence[tuple[str, str, Row]]) -> list[Section]:
+    """Return rows, with their name and word, the worst first; those that are well in a closed section of one line."""
+    ordered = sorted(rows, key=lambda row: _rank(row[1]))
+    well = [row for row in ordered if _is_well(row[1])]
+    words = {text: sum(row[1] == text for row in well) for text in dict.fromkeys(row[1] for row in well)}
+    names = ", ".join(row[0] for row in well[:_NAMED]) + (", \N{HORIZONTAL ELLIPSIS}" if len(well) > _NAMED else "")
+    fold = f"{', '.join(f'{number:,} {text}' for text, number in words.items())}: {names}"
+    others = [row[2] for row in ordered if not _is_well(row[1])]
+    rest = f"Other {title.lower()}" if others else title
+    return [
+        *_table(name, title, columns, others),
+        *_closed(f"{name}-well", rest, columns, [row[2] for row in well], fold=fold),
+    ]
 
 
 _PLUGINS = (
     Column("Plugin"),
     Column("State"),
     Column("Reason"),
-    Column("Since (UTC)"),
-    Column("CPU", number=True, note="processor seconds per second"),
-    Column("Restarts", number=True),
-    Column("Pages"),
+    Column("Since"),
+    Column("CPU", number=True, note="processor seconds per second", minor=True),
+    Column("Restarts", number=True, minor=True),
+    Column("Pages", minor=True),
 )
 
 
-def plugins(statuses: Iterable[model.PluginStatus]) -> Section:
+def plugins(statuses: Iterable[model.PluginStatus], now: str) -> list[Section]:
     """Return the plugins, with their state and why they are degraded."""
     rows = []
     for row in statuses:
-        kind = _STATES.get(row.state, "warn")
-        parts = [state("warn" if kind == "good" and row.degraded else kind, row.state)]
-        reasons: list[object] = [row.reason] if row.reason else []
+        # The rights say why it waits, in fewer words.
+        rights = [f"{counted(len(row.missing_rights), 'right')} missing"] if row.missing_rights else []
+        reasons: list[object] = [*(rights or ([row.reason] if row.reason else []))]
         for degraded in row.degraded:
-            parts.append(state("warn", f"degraded: {degraded.reason}"))
-            since = f" since {clock(degraded.since)}: "
-            reasons.append(join((tag("b", degraded.reason), since, degraded.message)))
-        reasons += [f"missing right: {rule}" for rule in row.missing_rights]
+            began = since(degraded.since, now)
+            # Causes say more about errors.
+            why = row.outcomes.sentence if degraded.reason == "errors" and row.outcomes.sentence else degraded.message
+            reasons.append(join((tag("b", degraded.reason), " ", began, ": ", why)))
         cells = [
             head_cell(plugin_link(row.name)),
-            lines(parts),
+            word(row.condition),
             lines(reasons, wide=True),
-            code_cell(clock(row.since)),
+            ago(row.since, now),
             number_cell(rate(row.cpu_per_second)),
             number_cell(count(row.restarts)),
             page_links(row),
         ]
-        rows.append(table_row(f"p-{row.name}", cells))
-    return _section("plugins", "Plugins", _PLUGINS, rows)
+        # One that lacks rights is not well, whatever it does.
+        shown = "degraded" if row.missing_rights and _is_well(row.condition) else row.condition
+        rows.append((row.name, shown, table_row(f"p-{row.name}", cells)))
+    return _apart("plugins", "Plugins", _PLUGINS, rows)
 
 
 def page_links(plugin: model.PluginStatus) -> Html:
@@ -101,42 +160,33 @@ def lines(parts: Sequence[object], *, wide: bool = False) -> Html:
 _CONTROLLERS = (
     Column("Controller"),
     Column("State"),
+    Column("Keys that fail"),
     Column("Runs/s", number=True, note="over the last minute"),
-    Column("Errors/s", number=True, note="over the last minute"),
-    Column("p50", number=True),
-    Column("p99", number=True),
-    Column("Active", number=True, note="of the workers"),
-    Column("Longest", number=True, note="the oldest reconcile that runs"),
+    Column("Errors/s", number=True, note="over the last minute", minor=True),
+    Column("p50", number=True, minor=True),
+    Column("p99", number=True, minor=True),
+    Column("Active", number=True, note="of the workers", minor=True),
+    Column("Longest", number=True, note="the oldest reconcile that runs", minor=True),
     Column("Depth", number=True, note="keys that need work"),
-    Column("Oldest", number=True, note="the key that is queued for longest"),
-    Column("Delayed", number=True),
-    Column("Retrying", number=True, note="keys that have failed and are tried again"),
-    Column("Last hour", note="runs per second"),
+    Column("Oldest", number=True, note="the key that is queued for longest", minor=True),
+    Column("Last hour", note="runs per second", minor=True),
 )
 
 
-def controllers(statuses: Iterable[model.ControllerStatus], states: Mapping[str, str]) -> Section:
-    """Return the controllers, with their rates over the last minute, and their queues; `states` are of the plugins."""
+def controllers(statuses: Iterable[model.ControllerStatus], now: str) -> list[Section]:
+    """Return the controllers, with their rates over the last minute, and their queues."""
     rows = []
-    for row in statuses:
-        queue, failing = row.queue, bool(row.errors_per_second)
-        plugin = states.get(row.name.partition("/")[0], "running")
-        if plugin not in ("running", "waiting"):
-            label = state(_STATES.get(plugin, "warn"), plugin)
-        elif row.waiting:
-            label = state("warn", "waiting")
-        elif row.paused:
-            since = f" since {clock(row.paused_since)}" if row.paused_since else ""
-            label = lines((state("warn", "paused"), f"by {row.paused_by}{since}"))
-        elif not row.leading:
-            label = state("quiet", "standby")
-        elif plugin == "waiting" and not row.workers:
-            label = state("warn", plugin)
-        else:
-            label = state("bad", "errors") if failing else state("good", "ok")
+    for row in sorted(statuses, key=lambda row: -row.outcomes.failing):
+        queue, keys = row.queue, row.outcomes
+        parts: list[object] = [word(row.state)]
+        if row.state == "paused":
+            parts.append(
+                join((f"by {row.paused_by}", *((" ", ago(row.paused_since, now)) if row.paused_since else ())))
+            )
         cells = [
             head_cell(controller_link(row.name)),
-            label,
+            lines(parts) if len(parts) > 1 else parts[0],
+            f"{count(keys.failing)} of {count(keys.keys)}" if keys.failing else NONE,
             number_cell(rate(row.per_second)),
             number_cell(rate(row.errors_per_second)),
             number_cell(seconds(row.p50)),
@@ -145,11 +195,12 @@ def controllers(statuses: Iterable[model.ControllerStatus], states: Mapping[str,
             number_cell(age(row.oldest_running_seconds) if row.active else NONE),
             number_cell(count(queue.depth)),
             number_cell(age(queue.oldest_seconds) if queue.depth and row.leading else NONE),
-            *(number_cell(count(value)) for value in (queue.delayed, queue.retrying)),
             sparkline(row.recent_per_second),
         ]
-        rows.append(table_row(f"c-{row.name}", cells))
-    return _section("controllers", "Controllers and their queues", _CONTROLLERS, rows)
+        # One of which keys fail is not well, however few they are.
+        shown = "degraded" if keys.failing and row.state == "ok" else row.state
+        rows.append((row.name, shown, table_row(f"c-{row.name}", cells)))
+    return _apart("controllers", "Controllers", _CONTROLLERS, rows)
 
 
 _FAILING = (
@@ -158,12 +209,12 @@ _FAILING = (
     Column("Failures", number=True),
     Column("Next retry", number=True),
     Column("Last error"),
-    Column("Reconcile"),
+    Column("Reconcile", minor=True),
 )
 
 
-def failing(keys: Iterable[model.FailingKey]) -> Section:
-    """Return the most failing keys."""
+def failing(keys: Iterable[model.FailingKey]) -> list[Section]:
+    """Return the keys with the most failures."""
     rows = []
     for row in keys:
         cells = [
@@ -175,7 +226,7 @@ def failing(keys: Iterable[model.FailingKey]) -> Section:
             code_cell(row.reconcile_id),
         ]
         rows.append(table_row(f"f-{row.controller}/{row.key}", cells))
-    return _section("failing", "Most failing keys", _FAILING, unique(rows))
+    return _closed("failing", "Keys with the most failures", _FAILING, unique(rows))
 
 
 def retry(value: float | None) -> str:
@@ -198,10 +249,10 @@ _WEBHOOKS = (
     Column("Requests", number=True),
     Column("Errors", number=True, note="the failure policy decides"),
     Column("Denied", number=True),
-    Column("In flight", number=True),
-    Column("p50", number=True, note="of the last 1,000"),
+    Column("In flight", number=True, minor=True),
+    Column("p50", number=True, note="of the last 1,000", minor=True),
     Column("p99", number=True, note="of the last 1,000"),
-    Column("Timeout", number=True),
+    Column("Timeout", number=True, minor=True),
 )
 
 
@@ -220,12 +271,14 @@ def webhooks(statuses: Sequence[model.WebhookStatus], plugin: str | None = None)
             *(number_cell(seconds(value)) for value in (row.p50, row.p99, row.timeout_seconds)),
         ]
         rows.append(table_row(f"wh-{row.path}", cells))
-    return [Section("webhooks", rows, "Webhooks", _WEBHOOKS)] if rows else []
+    if any(row.overdue for row in statuses):
+        return _table("webhooks", "Webhooks", _WEBHOOKS, rows)
+    return _closed("webhooks", "Webhooks", _WEBHOOKS, rows)
 
 
 _INFORMERS = (
     Column("Informer"),
-    Column("Selection"),
+    Column("Selection", minor=True),
     Column("State"),
     Column("Objects", number=True),
     Column("Bytes", number=True),
@@ -234,11 +287,12 @@ _INFORMERS = (
 )
 
 
-def informers(statuses: Iterable[model.InformerRow]) -> Section:
+def informers(statuses: Iterable[model.InformerRow]) -> list[Section]:
     """Return the informers, with what each of their users reads, and what its functions cost."""
-    rows = []
-    for row in statuses:
+    rows, behind = [], 0
+    for row in sorted(statuses, key=lambda row: row.state in _CURRENT):
         kind = "good" if row.state in _CURRENT else "warn"
+        behind += kind == "warn"
         name = f"{row.resource}.{row.group}" if row.group else row.resource
         parts: list[object] = [state(kind, row.state)]
         if row.reason:
@@ -254,7 +308,8 @@ def informers(statuses: Iterable[model.InformerRow]) -> Section:
         ]
         rows.append(table_row(f"i-{row.id}", cells))
     note = "Python seconds since the start in maps, predicates and indexes, and in handlers; pending notifications."
-    return _section("informers", "Informers", _INFORMERS, rows, note)
+    fold = f"{count(len(rows) - behind)} current" + (f", {count(behind)} not" if behind else "")
+    return _closed("informers", "Informers", _INFORMERS, rows, note, fold)
 
 
 def _user(user: model.User) -> Html:
@@ -268,12 +323,11 @@ def _user(user: model.User) -> Html:
 _LEASES = (Column("Lease"), Column("Role"), Column("Holder"), Column("Renewed", number=True), Column("Plugins"))
 
 
-def leases(leader: model.LeaderStatus, plugin: str | None = None) -> Section:
-    """Return the leases, or that of one plugin."""
+def leases(leader: model.LeaderStatus, plugin: str | None = None) -> list[Section]:
+    """Return the leases, or that of one plugin; those of other replicas first."""
     rows = []
-    for lease in leader.leases:
-        if plugin is not None and plugin not in lease.plugins:
-            continue
+    chosen = [lease for lease in leader.leases if plugin is None or plugin in lease.plugins]
+    for lease in sorted(chosen, key=lambda lease: lease.mine):
         cells = [
             head_cell(lease.name),
             state("good", "leads") if lease.mine else state("quiet", "standby"),
@@ -282,10 +336,8 @@ def leases(leader: model.LeaderStatus, plugin: str | None = None) -> Section:
             ", ".join(lease.plugins),
         ]
         rows.append(table_row(f"l-{lease.name}", cells))
-    if not rows:
-        text = "none" if leader.elected else "no leader election: this replica does all work"
-        rows = nothing("leases", _LEASES, text)
-    return Section("leases", rows, "Leases", _LEASES)
+    mine = sum(lease.mine for lease in chosen)
+    return _closed("leases", "Leases", _LEASES, rows, fold=f"leads {count(mine)} of {count(len(chosen))}")
 
 
 _WRITES = (
@@ -296,20 +348,20 @@ _WRITES = (
     Column("Total", number=True),
 )
 _LAST_WRITES = (
-    Column("Time (UTC)"),
+    Column("Time"),
     Column("Verb"),
     Column("Object"),
     Column("Code"),
     Column("By"),
     Column("For the key"),
-    Column("Reconcile"),
+    Column("Reconcile", minor=True),
 )
 
 
-def writes(server: model.ApiServerStatus) -> Section:
-    """Return how often the host writes what, with which outcome."""
+def writes(server: model.ApiServerStatus) -> list[Section]:
+    """Return how often the host writes what, with which outcome, refused writes first."""
     rows = []
-    for write in server.writes:
+    for write in sorted(server.writes, key=lambda write: write.code.startswith("2")):
         cells = [
             head_cell(write.verb),
             write.resource,
@@ -318,25 +370,28 @@ def writes(server: model.ApiServerStatus) -> Section:
             number_cell(count(write.total)),
         ]
         rows.append(table_row(f"w-{write.verb}/{write.resource}/{write.code}", cells))
-    return _section("writes", "Writes to the API server", _WRITES, rows)
+    return _closed("writes", "Writes to the API server", _WRITES, rows,
+                   fold=count(sum(write.total for write in server.writes)))  # fmt: skip
 
 
-def last_writes(writes: Iterable[model.LastWrite]) -> Section:
+def last_writes(writes: Iterable[model.LastWrite], now: str) -> list[Section]:
     """Return the last writes."""
     rows = []
     for row in writes:
         target = "/".join(part for part in (row.namespace, row.name) if part)
+        # Events are about a key, but written for a plugin.
+        run = "/" in row.controller
         cells = [
-            code_cell(clock(row.time)),
+            ago(row.time, now),
             row.verb,
             f"{row.resource} {target}".strip(),
             code(row.code),
             row.controller or NONE,
-            key_link(row.controller, row.key) if row.key else NONE,
+            key_link(row.controller, row.key) if row.key and run else row.key or NONE,
             code_cell(row.reconcile_id),
         ]
         rows.append(table_row(f"lw-{row.time[11:]}-{row.reconcile_id}", cells))
-    return _section("last-writes", "Last writes", _LAST_WRITES, unique(rows))
+    return _closed("last-writes", "Last writes", _LAST_WRITES, unique(rows))
 
 
 def code(text: str) -> Html:
@@ -344,22 +399,30 @@ def code(text: str) -> Html:
     return state("good" if text.startswith("2") else "bad", text)
 
 
-_ERRORS = (Column("Time (UTC)"), Column("Key"), Column("Plugin"), Column("Reconcile"), Column("Error"))
+#: The errors that are shown.
+_LAST_ERRORS = 20
+_ERRORS = (
+    Column("Time"),
+    Column("Key"),
+    Column("Plugin", minor=True),
+    Column("Reconcile", minor=True),
+    Column("Error"),
+)
 
 
-def errors(entries: Iterable[model.ErrorRow]) -> Section:
-    """Return the last errors."""
+def errors(entries: Sequence[model.ErrorRow], now: str) -> list[Section]:
+    """Return the last errors, by which a run of the log is found."""
     rows = []
-    for row in entries:
+    for row in entries[:_LAST_ERRORS]:
         cells = [
-            code_cell(clock(row.time)),
+            ago(row.time, now),
             key_link(row.controller, row.key) if row.key else NONE,
             row.plugin,
             code_cell(row.reconcile_id),
             text_cell(error(row.message, row.place)),
         ]
         rows.append(table_row(f"e-{row.time[11:]}-{row.reconcile_id}", cells))
-    return _section("errors", "Last errors", _ERRORS, unique(rows))
+    return _closed("errors", "Last errors", _ERRORS, unique(rows))
 
 
 def unique(rows: list[Row]) -> list[Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from urllib.parse import quote
 
-from ctrlhost.server.html import Html, tag
+from ctrlhost.server.html import Html, join, tag
 from ctrlhost.status import amounts
 
 NONE = "\N{EN DASH}"
@@ -52,3 +53,24 @@ def key_link(controller: str, key: str) -> Html:
     if not key:
         return tag("i", "empty")
     return tag("a", key, href=f"/status/keys/{quote(controller)}?key={quote(key, safe='/:', errors='replace')}")
+
+
+def ago(moment: str, now: str) -> Html:
+    """Return how long ago a moment is; an open page lets the age grow, and shows the moment on hover."""
+    elapsed = (datetime.fromisoformat(now) - datetime.fromisoformat(moment)).total_seconds()
+    return tag("time", f"{age(max(elapsed, 0.0))} ago", datetime=moment)
+
+
+def since(moment: str, now: str) -> Html:
+    """Return since when something is so, and how long that is."""
+    return join((f"since {moment[11:16]} UTC (", ago(moment, now), ")"))
+
+
+def command(text: str) -> Html:
+    """Return a command, which one click selects."""
+    return tag("code", text, class_="cmd")
+
+
+def code_lines(text: str) -> Html:
+    """Return a text of several lines as it is, such as a traceback."""
+    return tag("pre", *(tag("span", line or " ", class_="line") for line in text.splitlines()))

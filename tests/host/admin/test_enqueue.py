@@ -27,7 +27,7 @@ def test_an_enqueued_key_does_not_wait_for_its_back_off(shared: Acting, plugin: 
         lambda: (status := key_of(shared.host, controller, key))["verdict"] == "backing off" and status
     )
     assert 500 < waiting["due_seconds"] <= 720
-    assert waiting["facts"][0].startswith("1 failures, ")
+    assert waiting["facts"][0].startswith("1 failure, ")
     for times in (2, 3):
         answer = done(shared.host, "enqueue", controller=controller, keys=[key])
         assert answer == {"controller": controller, "queued": 1, "warnings": []}
@@ -35,7 +35,7 @@ def test_an_enqueued_key_does_not_wait_for_its_back_off(shared: Acting, plugin: 
         again = eventually(
             lambda: (status := key_of(shared.host, controller, key))["verdict"] == "backing off" and status
         )
-        assert again["facts"][0].startswith("1 failures, "), "the failures start anew"
+        assert again["facts"][0].startswith("1 failure, "), "the failures start anew"
     failing = {item["key"]: item for item in page_of(shared.host, controller, part="failing")["items"]}
     assert failing[key]["failures"] == 1
     fixed.touch()

@@ -52,7 +52,7 @@ def test_a_key_in_each_situation_of_a_queue(ctrlhost_host: Any, manual_clock: Ma
     failing = key_of(host, "demo/c", "default/failing")
     assert failing["verdict"] == "backing off"
     first, last = failing["facts"]
-    assert first.startswith("1 failures, next run in 0.0 s")
+    assert first.startswith("1 failure, next run in 0.0 s")
     assert last.startswith("last error: KeyError: 'spec' (tests/host/status/test_keys.py:")
     assert last.endswith(f"reconcile {failing['reconciles'][0]['reconcile_id']}")
     assert failing["reconciles"][0]["result"] == "error"

@@ -77,6 +77,7 @@ def test_a_page_in_which_nothing_has_changed_is_304_until_something_has(ctrlhost
 
 
 @behaviour("operations/OP67")
+@behaviour("oncall/OC9")
 def test_thirty_two_open_pages_share_a_rendering_per_second(host: Any, rendered: list[Any]) -> None:
     etag = page_at(host).headers["ETag"]
     rendered.clear()

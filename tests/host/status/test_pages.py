@@ -127,7 +127,7 @@ def test_a_page_of_fifty_controllers_is_small(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(plugin_of(setup, "hostname"), listen=LISTEN)
     for number in range(60):
         host.client.create(config_map(f"object-{number}", labels={f"group-{index}": "1" for index in range(20)}))
-    host.wait_for(lambda: len(page_at(host).rows("errors")) == 50)
+    host.wait_for(lambda: len(page_at(host).rows("errors")) == 20)
     page = page_at(host)
     assert len(page.rows("controllers")) == 50
     assert len(page.rows("informers")) == 20
@@ -148,27 +148,29 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
     host.host._review.stop()
     host.host._review._thread.join()
 
-    def verdict() -> str:
-        return page_at(host).section("verdict")[0].text
-
-    assert "ready, waiting: waits · no leader election · API server ok" in verdict()
     page = page_at(host)
+    verdict, state = (row.text for row in page.section("verdict"))
+    assert verdict == "▲ waits is waiting"
+    assert state.startswith("no leader election · API server ok")
+    assert next(page.root.all("title")).text.startswith("▲ waits is waiting · ctrlhost on ")
     assert page.row("plugins", "runs")["State"] == "● running"
     waiting = page.row("plugins", "waits")
     assert (waiting["State"], waiting["Reason"][:30]) == ("▲ waiting", "Missing (example.com/v1): the ")
     assert page.row("plugins", "off")["State"].endswith("disabled")
     assert page.row("controllers", "waits/c")["State"] == "▲ waiting"
     since = {plugin["name"]: plugin["since"] for plugin in status_of(host)["plugins"]}
-    for name in ("runs", "waits", "off"):
-        assert page.row("plugins", name)["Since (UTC)"] == since[name][:19].replace("T", " ")
+    ages = [time.attributes["datetime"] for time in page.root.all("time")]
+    assert {since[name] for name in ("runs", "waits", "off")} <= set(ages)
     for reason in REASONS:
         host.host.plugins[0].entries.degrade(reason, f"because of {reason}")
         page = page_at(host)
         row = page.row("plugins", "runs")
-        assert row["State"] == f"▲ running ▲ degraded: {reason}"
+        # Whoever has paused a controller knows it.
+        assert row["State"] == ("● running" if reason == "paused" else "▲ degraded")
         assert row["Reason"].startswith(f"{reason} since ")
         assert row["Reason"].endswith(f": because of {reason}")
-        assert f"ready, degraded: runs ({reason})" in page.section("verdict")[0].text
+        said = reason in ("errors", "waiting", "forbidden", "paused")
+        assert (f"runs degraded: {reason}" in page.section("verdict")[0].text) != said
         assert page_at(host, "/status/plugins/runs").row("plugins", "runs") == row
         host.host.plugins[0].entries.recover(reason)
     broken = ctrlhost_host(one_controller("runs"), plugin_of(fail, "broken"), listen=LISTEN)
@@ -178,29 +180,30 @@ def test_each_state_and_each_reason_is_on_the_page_and_the_verdict_says_the_wors
         "✖ failed",
         "no settings",
     )
-    assert "✖ not ready: plugin/broken failed: no settings" in page.section("verdict")[0].text
+    assert page.section("verdict")[0].text == "✖ not ready: broken failed: no settings"
     broken.host.stopping.set()
-    assert "✖ stopping" in page_at(broken).section("verdict")[0].text
+    assert page_at(broken).section("verdict")[0].text.startswith("✖ stopping")
 
 
 def test_a_paused_controller_says_by_whom_and_since_when(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN, controllers={"demo/c": {"paused": True}})
     host.wait_for(lambda: host.host.plugins[0].state == "running")
     (row,) = status_of(host)["controllers"]
-    since = row["paused_since"][:19].replace("T", " ")
-    expected = f"▲ paused by the setting `paused` since {since}"
-    assert page_at(host).row("controllers", "demo/c")["State"] == expected
-    assert page_at(host, "/status/controllers/demo/c").row("controllers", "demo/c")["State"] == expected
+    for path in ("/", "/status/controllers/demo/c"):
+        page = page_at(host, path)
+        assert page.row("controllers", "demo/c")["State"].startswith("▲ paused by the setting `paused` ")
+        assert row["paused_since"] in {time.attributes["datetime"] for time in page.root.all("time")}
+        assert "ctrlhost resume demo/c" in page.text
     host.client.create(config_map("a"))
     key = host.wait_for(
         lambda: (page := page_at(host, "/status/keys/demo/c?key=default/a")).section("verdict")[0].text and page
     )
-    assert key.section("verdict")[0].text.startswith("paused, since ")
+    assert key.section("verdict")[0].text.startswith("▲ paused, since ")
 
 
 def test_a_dry_run_is_on_the_page(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(one_controller("demo"), listen=LISTEN, dry_run=True)
-    assert " · dry run: nothing is written · " in page_at(host).section("verdict")[0].text
+    assert page_at(host).section("verdict")[1].text.startswith("dry run: nothing is written · ")
 
 
 @behaviour("operations/OP58")
@@ -249,14 +252,15 @@ def test_the_errors_and_writes_of_a_plugin_outlast_those_of_a_noisy_one(ctrlhost
     host.wait_for(lambda: len(host.controllers["noisy/c"].history.failing) == 60)
     host.host.plugins[0].controllers[0].pause()
     page = page_at(host)
-    assert len(page.rows("errors")) == 50
+    assert len(page.rows("errors")) == 20
     assert len(page.rows("last-writes")) == 20
     calm = page_at(host, "/status/plugins/calm")
     assert {row["Key"] for row in calm.rows("errors")} == {"default/seldom"}
     assert {row["For the key"] for row in calm.rows("last-writes")} == {"default/seldom"}
+    assert {row["By"] for row in calm.rows("last-writes")} <= {"calm", "calm/c"}
     noisy = page_at(host, "/status/plugins/noisy")
     assert {row["Plugin"] for row in noisy.rows("errors")} == {"noisy"}
-    assert {row["By"] for row in noisy.rows("last-writes")} == {"noisy/c"}
+    assert {row["By"] for row in noisy.rows("last-writes")} <= {"noisy", "noisy/c"}
 
 
 def test_a_controller_that_runs_beside_one_that_waits_has_its_own_state(ctrlhost_host: Any) -> None:
@@ -387,24 +391,25 @@ def test_the_page_of_a_key_says_why_it_is_not_reconciled(ctrlhost_host: Any, man
         return page_at(host, f"/status/keys/demo/c?key=default/{name}")
 
     failing = page("failing")
-    assert failing.section("verdict")[0].text.startswith("backing off, since ")
-    assert ", due in " in failing.section("verdict")[0].text
-    facts = [fact.text for fact in failing.section("facts")]
-    assert facts[0].startswith("1 failures, next run in 0.0 s")
-    assert facts[1].startswith("last error: KeyError: 'spec' (tests/host/status/test_pages.py:")
+    (verdict,) = (row.text for row in failing.section("verdict"))
+    assert verdict.startswith("✖ backing off, since ")
+    assert "), next run in " in verdict
+    error, times, trace = (row.text for row in failing.section("error"))
+    assert error.startswith("KeyError: 'spec' (tests/host/status/test_pages.py:")
     (run,) = failing.rows("runs")
-    assert (run["Key"], run["Result"]) == ("default/failing", "✖ error KeyError: 'spec'")
-    assert facts[1].endswith(f"reconcile {run['Reconcile']}")
-    assert page("later").section("verdict")[0].text.startswith("delayed, due in ")
-    assert page("given-up").section("verdict")[0].text.startswith("gave up, since ")
-    assert page("writes").section("verdict")[0].text.startswith("done, since ")
+    assert run["Result"] == "✖ error KeyError: 'spec'"
+    assert times.endswith(f"1 in a row, reconcile {run['Reconcile']}")
+    assert 'raise KeyError("spec")' in trace
+    assert page("later").section("verdict")[0].text.startswith("● delayed, next run in ")
+    assert page("given-up").section("verdict")[0].text.startswith("✖ gave up, since ")
+    assert page("writes").section("verdict")[0].text.startswith("● done, since ")
     (write,) = page("writes").rows("last-writes")
     assert (write["Verb"], write["Object"], write["Code"]) == ("patch", "configmaps default/other", "● 200")
     assert write["Reconcile"] == page("writes").rows("runs")[0]["Reconcile"]
     assert page("later").rows("last-writes") == []
-    assert page("missing").section("verdict")[0].text == "not in the cache"
+    assert page("missing").section("verdict")[0].text == "▲ not in the cache"
     host.host.stopping.set()
-    assert page("later").section("verdict")[0].text.startswith("host stopping")
+    assert page("later").section("verdict")[0].text.startswith("▲ host stopping")
 
 
 def test_pages_of_what_is_unknown_name_the_nearest(ctrlhost_host: Any) -> None:
@@ -460,7 +465,7 @@ def test_writes_and_errors_are_on_the_page_with_the_reconcile(ctrlhost_host: Any
     counts = {(row["Verb"], row["Resource"], row["Code"]) for row in page.rows("writes")}
     assert counts >= {("create", "configmaps", "● 201"), ("patch", "configmaps", "● 200")}
     assert counts >= {("patch", "configmaps", f"✖ {code}") for code in (409, 429, 500)}
-    assert "throttled for 0.0 s" in page.section("verdict")[1].text
+    assert "throttled for 0.0 s" in page.section("about")[0].text
     write = next(row for row in page.rows("last-writes") if row["Object"] == "configmaps default/conflict")
     assert (write["Code"], write["By"], write["For the key"]) == ("✖ 409", "demo/c", "default/conflict")
     assert write["Reconcile"] == done["conflict"]
@@ -482,16 +487,16 @@ def test_the_page_names_the_holder_and_the_own_role_of_each_lease(ctrlhost_host:
     standby = ctrlhost_host(*plugins, sandbox=leader.sandbox, **options)
     identity = leader.host.leadership.identity
     standby.wait_for(lambda: all(lease.holder == identity for lease in standby.host.leadership.leases()))
-    for host, role, verdict in ((leader, "● leads", "leads "), (standby, f"{NONE} standby", f"{identity} leads ")):
+    for host, role, state in ((leader, "● leads", "leads "), (standby, f"{NONE} standby", f"{identity} leads ")):
         page = page_at(host)
         rows = page.rows("leases")
         assert sorted(row["Plugins"] for row in rows) == ["one", "two"]
         assert {(row["Role"], row["Holder"]) for row in rows} == {(role, identity)}
-        assert f" · {verdict}" in page.section("verdict")[0].text
+        assert page.section("verdict")[1].text.startswith(state)
         assert [row["Plugins"] for row in page_at(host, "/status/plugins/two").rows("leases")] == ["two"]
     alone = page_at(ctrlhost_host(one_controller("one"), listen=LISTEN))
-    assert alone.section("leases")[0].text == "no leader election: this replica does all work"
-    assert " · no leader election · " in alone.section("verdict")[0].text
+    assert alone.section("leases") == []
+    assert alone.section("verdict")[1].text.startswith("no leader election · ")
 
 
 @behaviour("operations/OP66")
@@ -552,11 +557,11 @@ def test_the_page_of_a_controller_has_plots_parts_and_runs(ctrlhost_host: Any, m
             "default/later": "● requeue_after",
             "default/fails": "✖ error KeyError: 'spec'",
         }
-        assert all(row["Start (UTC)"] and row["Duration"] and row["Reconcile"] for row in runs)
+        assert all(row["Began"] and row["Duration"] and row["Reconcile"] for row in runs)
         figures = [next(figure.all("figcaption")).text for figure in page.section("plots")]
         titles = ("Runs per second", "Errors per second", "Duration", "Depth of the queue")
         assert [text for text, title in zip(figures, titles, strict=True) if not text.startswith(title)] == []
-        assert all(list(figure.all("svg")) for figure in page.section("plots"))
+        assert all(list(figure.all("svg")) or "no samples yet" in figure.text for figure in page.section("plots"))
         assert page.row("controllers", "demo/c")["Active"] == "1/1"
     finally:
         release.set()
@@ -585,7 +590,7 @@ def test_a_missing_right_is_on_the_page(ctrlhost_host: Any) -> None:
     host.host.plugins[0].missing_rights = ("add nothing",)
     page = page_at(host, "/status/plugins/demo")
     assert page.rows("rights")[0] == {"Rule": "add nothing", "State": "✖ missing"}
-    assert "missing right: add nothing" in page_at(host).row("plugins", "demo")["Reason"]
+    assert page_at(host).row("plugins", "demo")["Reason"] == "1 right missing"
 
 
 @behaviour("operations/OP49")

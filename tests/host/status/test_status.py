@@ -118,8 +118,8 @@ def test_failing_keys_show_everywhere_until_they_succeed(ctrlhost_host: Any, cap
     assert f"running, degraded: errors: {sentence}" in checks["plugin/demo"].detail
     assert all(check.passed for check in checks.values() if check.decides)
     row = page_at(host).row("plugins", "demo")
-    assert row["State"] == "▲ running ▲ degraded: errors"
-    assert sentence in row["Reason"]
+    assert row["State"] == "✖ failing"
+    assert "1 of 1 key fails, 1 cause" in row["Reason"]
     labels = {"plugin": "demo", "reason": "errors"}
     registry = host.host.state.metrics.registry
     assert registry.get_sample_value("ctrlhost_plugin_degraded", labels) == 1
