@@ -14,4 +14,6 @@ python3 -m venv "$target"
 "$target/bin/pip" uninstall --quiet --yes setuptools pip 2>/dev/null || "$target/bin/pip" uninstall --quiet --yes pip
 # Scripts for shells, and what only pip reads.
 rm -rf "$target"/bin/[Aa]ctivate* "$target"/include "$target"/share
+# What is in it, for scanners.
+"$target/bin/python3" "$(dirname "$0")/sbom.py" ctrlhost > "$target/sbom.cdx.json"
 "$target/bin/python3" -m compileall -q "$target/lib"

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -15,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.lease import API_VERSION, LeaseLock
+from ctrlhost.coordination.resignation import DURATIONS, Resignations
 from ctrlhost.coordination.term import Candidacy
 from ctrlhost.errors import ConfigError
 from ctrlhost.events.recorder import PluginEvents
@@ -111,6 +113,7 @@ class Leadership:
         self._absent: set[str] = set(self._own)
         self._ended: set[str] = set()
         self._waiting: set[str] = set()
+        self._resignations = Resignations(clock)
         for name, led in lease_names(settings, plugins).items():
             self._electors[name] = self._elector(name, led)
             self._lease_of.update(dict.fromkeys(led, name))
@@ -162,7 +165,7 @@ class Leadership:
                 return
             (self._waiting.add if waits else self._waiting.discard)(plugin)
             elector = self._electors[self._lease_of[plugin]]
-            elector.lock.waiting = frozenset(self._waiting.intersection(self._sharing(plugin)))
+            elector.lock.waiting = frozenset(self._waiting.intersection(self.sharing(plugin)))
             elector.yields = bool(elector.lock.waiting)
         elector.wake()
 
@@ -177,7 +180,8 @@ class Leadership:
         with self._lock:
             self._absent.discard(plugin)
             self._ended.discard(plugin)
-            self._electors[self._lease_of[plugin]].stand()
+            if (lease := self._lease_of[plugin]) not in self._resignations:
+                self._electors[lease].stand()
 
     def _leave(self, plugin: str, *, failed: bool) -> None:
         with self._lock:
@@ -185,7 +189,7 @@ class Leadership:
                 # The others that share the lease still run.
                 return
             self._absent.add(plugin)
-            if self._absent.issuperset(self._sharing(plugin)):
+            if self._absent.issuperset(self.sharing(plugin)):
                 self._electors[self._lease_of[plugin]].withdraw()
 
     def _release(self, plugin: str) -> None:
@@ -194,10 +198,38 @@ class Leadership:
                 # It has joined again meanwhile.
                 return
             self._ended.add(plugin)
-            if self._ended.issuperset(self._sharing(plugin)):
+            if self._ended.issuperset(self.sharing(plugin)):
                 self._electors[self._lease_of[plugin]].release_soon()
 
-    def _sharing(self, plugin: str) -> list[str]:
+    def resign(self, plugins: Collection[str], runs: Callable[[str], bool]) -> list[str]:
+        """Stop leading with the leases of these plugins, and return those that this replica led.
+
+        A lease is released when `runs` is False for all of its plugins. This replica leaves it to others for
+        `resigned_for` seconds, and is a candidate again then. `runs` is called on other threads.
+        """
+        resigned = []
+        for name, elector in self._electors.items():
+            led = self._led_by(name)
+            if led.isdisjoint(plugins):
+                continue
+            if self._resignations.begin(name, elector, partial(_any_runs, runs, led), partial(self._stand, name)):
+                resigned.append(name)
+        return resigned
+
+    @property
+    def resigned_for(self) -> float:
+        """The seconds for which this replica is no candidate after it has resigned."""
+        return DURATIONS * self._config.lease_duration
+
+    def _stand(self, lease: str) -> None:
+        with self._lock:
+            if not self._absent.issuperset(self._led_by(lease)):
+                self._electors[lease].stand()
+
+    def _led_by(self, lease: str) -> set[str]:
+        return {plugin for plugin, name in self._lease_of.items() if name == lease}
+
+    def sharing(self, plugin: str) -> list[str]:
         """Return the plugins of the plugin's lease."""
         lease = self._lease_of[plugin]
         return [sharer for sharer, name in self._lease_of.items() if name == lease]
@@ -238,6 +270,7 @@ class Leadership:
 
     def stop(self, drained: Collection[str]) -> None:
         """Stop the electors, and release the leases whose plugins have all `drained`; the others expire."""
+        self._resignations.stop()
         kept = {lease for plugin, lease in self._lease_of.items() if plugin not in drained}
         # All of them at once: each may wait for a server that does not answer.
         for name, elector in self._electors.items():
@@ -271,6 +304,10 @@ class Leadership:
             return Check(f"leaderElection/{name}", passed=False, detail=str(error))
         detail = "leading" if elector.leading else f"standing by for {elector.leader or 'no leader yet'}"
         return Check(f"leaderElection/{name}", passed=True, detail=detail)
+
+
+def _any_runs(runs: Callable[[str], bool], plugins: Iterable[str]) -> bool:
+    return any(map(runs, plugins))
 
 
 class LeaderElectionCollector(Collector):

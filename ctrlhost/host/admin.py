@@ -20,6 +20,8 @@ from ctrlhost.host.admin_requests import (
     LogLevelRequest,
     PauseAnswer,
     PauseRequest,
+    ProfileRequest,
+    ResignRequest,
     parsed,
 )
 from ctrlhost.host.log_levels import find_loggers, levels
@@ -85,6 +87,16 @@ class Admin:
     def _act(self, action: str, request: AdminRequest, body: bytes, by: str) -> tuple[int, bytes]:
         if isinstance(request, LogLevelRequest):
             return 200, msgspec.json.encode(self._set_level(request))
+        if isinstance(request, ProfileRequest):
+            from ctrlhost.host.profile import profile
+
+            sampled = profile(self._host, request, lambda plugin, asked: self._ask(plugin, action, asked, by))
+            return 200, msgspec.json.encode(sampled)
+        if isinstance(request, ResignRequest):
+            from ctrlhost.host.resignation import resign
+
+            resigned = resign(self._host, request, lambda plugin, asked: self._ask(plugin, action, asked, by))
+            return 200, msgspec.json.encode(resigned)
         plugin = self._plugin(request)
         if self._host.stopping.is_set():
             raise StatusProblem(409, "the host stops", None)

@@ -18,6 +18,8 @@ _LONGEST = 366 * 86_400.0
 _INT32 = 1 << 31
 #: The characters of the reason of a pause, at most.
 REASON_LENGTH = 200
+#: The longest profile, in seconds; less than the time of a request.
+LONGEST_PROFILE = 45.0
 
 
 class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +85,37 @@ class LogLevelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"invalid time: {self.seconds:g} s; it must be from 0 to {_LONGEST:.0f} s")
 
 
-AdminRequest: TypeAlias = PauseRequest | EnqueueRequest | LogLevelRequest
+class ResignRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Give the Lease of a plugin to another replica, without `plugin` those of all plugins."""
+
+    plugin: str | None = None
+
+    @property
+    def target(self) -> str:
+        """What the log names."""
+        return self.plugin if self.plugin is not None else "all plugins"
+
+
+class ProfileRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sample the stacks of all threads for some seconds: of this process, or of that of an isolated plugin."""
+
+    seconds: float = 10.0
+    plugin: str | None = None
+    #: Whether to measure what memory is allocated meanwhile, which slows the process down.
+    heap: bool = False
+
+    @property
+    def target(self) -> str:
+        """What the log names."""
+        return " ".join([self.plugin or "", f"for {self.seconds:g} s", "with the heap" if self.heap else ""]).strip()
+
+    def __post_init__(self) -> None:
+        """ValueError for a time that is not positive, or over that of a request."""
+        if not 0 < self.seconds <= LONGEST_PROFILE:
+            raise ValueError(f"invalid time: {self.seconds:g} s; it must be from 0 to {LONGEST_PROFILE:g} s")
+
+
+AdminRequest: TypeAlias = PauseRequest | EnqueueRequest | LogLevelRequest | ResignRequest | ProfileRequest
 LEVELS: tuple[str, ...] = get_args(LogLevel)
 
 ACTIONS: dict[str, type[AdminRequest]] = {
@@ -91,6 +123,8 @@ ACTIONS: dict[str, type[AdminRequest]] = {
     "resume": PauseRequest,
     "enqueue": EnqueueRequest,
     "log-level": LogLevelRequest,
+    "resign": ResignRequest,
+    "profile": ProfileRequest,
 }
 
 
@@ -118,6 +152,25 @@ class LogLevelAnswer(msgspec.Struct, frozen=True):
     level: str
     was: str
     until: str | None
+
+
+class ResignAnswer(msgspec.Struct, frozen=True):
+    """The Leases that this replica no longer leads, and the seconds until it is a candidate again.
+
+    `runs` is for the host of an isolated plugin: whether work of it still runs.
+    """
+
+    leases: list[str]
+    seconds: float
+    runs: bool = False
+
+
+class ProfileAnswer(msgspec.Struct, frozen=True):
+    """How often each stack was seen, in folded lines; and the largest allocations, if the heap was asked for."""
+
+    samples: int
+    stacks: dict[str, int]
+    heap: list[str] = []
 
 
 def parsed(action: str, body: bytes) -> AdminRequest:

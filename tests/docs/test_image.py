@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import os
 import re
 import subprocess
 import sys
@@ -191,3 +193,29 @@ def test_the_image_has_what_ctrlhost_needs_but_the_official_client() -> None:
         assert locked(name).items() <= locked("dev").items()
     assert {"kubernetes", "fastjsonschema"} & locked("runtime").keys() == set()
     assert {"maturin", "hatchling"} <= locked("build").keys()
+
+
+@behaviour("oncall/OC29")
+def test_the_bill_of_materials_is_complete_and_always_the_same() -> None:
+    def output(seed: str) -> bytes:
+        command = [sys.executable, str(ROOT / "image" / "sbom.py"), "ctrlhost"]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        return subprocess.run(command, capture_output=True, check=True, timeout=60, env=environment).stdout
+
+    text = output("1")
+    assert output("2") == text
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.5", 1)
+    assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", bill["serialNumber"])
+    named = {(entry["name"], entry["version"]) for entry in bill["components"]}
+    assert len(named) == len(bill["components"])
+    for distribution in importlib.metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+        assert (name, distribution.version) in named
+    for entry in bill["components"]:
+        assert entry["purl"] == entry["bom-ref"] == f"pkg:pypi/{entry['name']}@{entry['version']}"
+        assert entry["type"] == "library"
+    licences = {entry["name"]: entry["licenses"] for entry in bill["components"] if "licenses" in entry}
+    assert licences["ctrlhost"] == [{"expression": "Apache-2.0"}]
+    # In the stage that installs, before the environment is copied.
+    assert "sbom.py" in (ROOT / "image" / "install.sh").read_text(encoding="utf-8")

@@ -37,14 +37,14 @@ def main(shared: Path, command: list[str]) -> None:
         with subprocess.Popen(command, stdout=sys.stderr, start_new_session=True) as host:
             try:
                 eventually(lambda: _get("/readyz?verbose")[1].count(" ok: running") == 4, 240, "all plugins run")
-                verbose, ready = _get("/readyz?verbose")[1], _get("/readyz")[0]
+                verbose, ready, live = _get("/readyz?verbose")[1], _get("/readyz")[0], _get("/livez")[0]
                 ((pid, users),) = _hosts()
                 # Of the host itself: strace may be in between.
                 signal.pidfd_send_signal(_pidfd(pid), signal.SIGTERM)
                 code = host.wait(60)
             finally:
                 host.kill()
-    print(json.dumps({"ready": ready, "verbose": verbose, "users": users, "code": code}))
+    print(json.dumps({"ready": ready, "live": live, "verbose": verbose, "users": users, "code": code}))
 
 
 def _pidfd(pid: int) -> int:

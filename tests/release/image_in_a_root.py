@@ -87,6 +87,7 @@ def image(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @behaviour("operations/OP161")
+@behaviour("oncall/OC29")
 def test_all_plugins_run_from_a_root_that_nobody_can_write_to(image: Path, tmp_path: Path) -> None:
     trace = tmp_path / "execs"
     host = ["/opt/ctrlhost/bin/ctrlhost", "run", f"--plugins={','.join(PACKAGES)}", "--listen=127.0.0.1:8484"]
@@ -108,7 +109,7 @@ def test_all_plugins_run_from_a_root_that_nobody_can_write_to(image: Path, tmp_p
     done = subprocess.run(network, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert seen["ready"] == 200
+    assert (seen["ready"], seen["live"]) == (200, 200)
     for plugin in PACKAGES:
         assert f"plugin/{plugin} ok: running" in seen["verbose"]
     assert seen["users"] == ["65532"] * 4
@@ -121,6 +122,7 @@ def test_all_plugins_run_from_a_root_that_nobody_can_write_to(image: Path, tmp_p
 
 
 @behaviour("operations/OP162")
+@behaviour("oncall/OC29")
 def test_what_is_added_is_small_and_has_no_tools(installed: Path, wheels: Path) -> None:
     added = size(installed)
     assert added <= 70 * MEGABYTE, f"{added / MEGABYTE:.1f} MB"
@@ -129,3 +131,19 @@ def test_what_is_added_is_small_and_has_no_tools(installed: Path, wheels: Path) 
         assert absent not in names
     assert not [path for path in (installed / "bin").iterdir() if "pip" in path.name or "activate" in path.name.lower()]
     assert len(list(wheels.glob("*.whl"))) == 1 + len(PACKAGES)
+    print(f"the image adds {added / MEGABYTE:.1f} MB to its base")
+
+
+@behaviour("oncall/OC29")
+def test_the_bill_of_materials_names_what_is_installed(installed: Path) -> None:
+    bill = json.loads((installed / "sbom.cdx.json").read_text())
+    (packages,) = installed.glob("lib/python3.*/site-packages")
+    found = {path.name.removesuffix(".dist-info") for path in packages.glob("*.dist-info")}
+    named = {f"{entry['name'].replace('-', '_')}-{entry['version']}" for entry in bill["components"]}
+    assert named == {re.sub(r"[-_.]+(?=.*-)", "_", name).lower() for name in found}
+    locked = re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements" / "runtime.txt").read_text(), re.MULTILINE)
+    own = {"ctrlhost", *(f"ctrlhost-{name}" for name in PACKAGES)}
+    expected = {re.sub(r"[-_.]+", "-", name).lower() for name in locked}
+    assert {entry["name"] for entry in bill["components"]} <= expected | own
+    assert own <= {entry["name"] for entry in bill["components"]}
+    assert bill["metadata"]["component"]["name"] == "ctrlhost"
