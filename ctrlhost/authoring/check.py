@@ -111,6 +111,7 @@ class OfflineCheck:
             ("host", lambda: check_plugins(settings.host, names)),
             ("host", lambda: _check_addresses(settings.host)),
             ("client", lambda: settings.client),
+            ("otel", lambda: settings.otel),
             ("informers", lambda: settings.encodings),
             ("controllers", lambda: settings.controllers),
         ):

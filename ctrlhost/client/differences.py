@@ -47,6 +47,14 @@ def differences(
     return _joined(f"{_text(path)}: {old} -> {new}" for path, old, new in changes)
 
 
+def changed_fields(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    """Return the names of the fields that differ; without `before`, of those that are set. Never a value."""
+    old, new = _MISSING if before is None else _relevant(before), _relevant(after)
+    if old is _MISSING and not new:
+        return []
+    return [_text(path) for path, _, _ in _changes(old, new, (), secret=True, leaves=True)]
+
+
 def _relevant(obj: Mapping[str, Any], *, with_times: bool = False) -> dict[str, Any]:
     kept = {name: value for name, value in obj.items() if name not in _LEFT_OUT}
     content = kept if with_times else {name: _without_times(value) for name, value in kept.items()}

@@ -22,6 +22,7 @@ from ctrlhost.config.settings import (
     HostSettings,
     InformerKind,
     InformerSettings,
+    OtelSettings,
     Supervision,
 )
 from ctrlhost.config.types import RawValue, canonical, fit
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
-_SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers")
+_SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers", "otel")
 _TOML = 'settings are TOML: a line `[host]`, and below it lines such as `listen = "127.0.0.1:8484"`'
 
 
@@ -105,6 +106,11 @@ class Configuration:
     def client(self) -> ClientSettings:
         """The settings of connections to the API server."""
         return fit(self.tree.get("client", {}), ClientSettings, "client", self.source)
+
+    @cached_property
+    def otel(self) -> OtelSettings:
+        """The settings of traces."""
+        return fit(self.tree.get("otel", {}), OtelSettings, "otel", self.source)
 
     def plugin(self, name: str, kind: type[T] | None) -> T | None:
         """Return the settings of the plugin `name`, whose struct is `kind`; None for a plugin without settings."""
@@ -283,7 +289,9 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
-    needed = {"host": 1, "client": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1}[section]
+    needed = {"host": 1, "client": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1, "otel": 1}[
+        section
+    ]
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):

@@ -76,7 +76,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Start the embedded API server in this process and run against it."""
 
     admin: bool = False
-    """Serve `/admin/v1/` at the local socket: pause, resume and enqueue, and levels of the log."""
+    """Serve `/admin/v1/` at the local socket: pause, resume, enqueue and resign, levels of the log, profiles."""
 
     dry_run: bool = False
     """Write nothing: the API server tries each write without effect, and the log says what would change."""
@@ -181,6 +181,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """Format of log lines; `auto` is `console` on a terminal and `json` elsewhere."""
+
+    audit_log: str = ""
+    """Path of a file that gets a JSON line for each write of plugins, or `stderr` (default: none)."""
 
     def __post_init__(self) -> None:
         """Reject invalid namespaces, invalid or inconsistent times, and a dry run on the sandbox."""
@@ -318,6 +321,32 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Reject a time in which there is no connection."""
         if not self.connect_timeout:
             raise ValueError("`connect_timeout` must be positive")
+
+
+class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The table `[otel]`: traces of reconciles, exported by OTLP over HTTP; needs the extra `otel`."""
+
+    endpoint: str = ""
+    """Address of the collector, such as `http://collector:4318` (default: no traces)."""
+
+    sample: float = 0.05
+    """The part of the reconciles that is traced, from 0 to 1."""
+
+    service: str = "ctrlhost"
+    """The name of the service in the traces."""
+
+    timeout: Duration = Duration("10s")
+    """How long an export may take; no reconcile waits for it."""
+
+    def __post_init__(self) -> None:
+        """Reject an endpoint that is no address, and a part that is none."""
+        parts = urlsplit(self.endpoint)
+        if self.endpoint and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError(f"`endpoint` must be http://HOST:PORT or https://HOST:PORT, got {self.endpoint!r}")
+        if not 0 <= self.sample <= 1:
+            raise ValueError(f"`sample` must be from 0 to 1, got {self.sample}")
+        if not self.timeout:
+            raise ValueError("`timeout` must be positive")
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -440,10 +440,17 @@ class Controller:
         limit = self.options.namespaces
         return self._plugin.services.namespaces if limit is None else limit
 
+    def _reconciler(self, queue: WorkQueue) -> Callable[..., Any]:
+        """Return the plugin's reconciler, with spans if there are traces."""
+        tracing = self._plugin.services.tracing
+        if tracing is None:
+            return self._reconcile
+        return tracing.reconciler(self._reconcile, self.name, queue, is_async=self.is_async)
+
     def _find_hot_loops(self, queue: WorkQueue, counts: ControllerCounts) -> HotLoops:
         services, entries = self._plugin.services, self._plugin.entries
         return HotLoops(
-            self._reconcile,
+            self._reconciler(queue),
             self.name,
             queue,
             counts,
@@ -474,7 +481,7 @@ class Controller:
         )
         return WorkerScope(
             contexts,
-            self._reconcile,
+            self._reconciler(queue),
             queue,
             results,
             watchdog,

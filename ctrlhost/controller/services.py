@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
+    from ctrlhost.controller.audit import AuditLog
     from ctrlhost.controller.metrics import ReconcileMetrics
+    from ctrlhost.controller.tracing import Tracing
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.own_writes.lister import PluginLister
@@ -67,6 +69,10 @@ class PluginServices:
     pauses: Pauses = field(default_factory=Pauses)
     #: Returns a CRD with the address of the webhook that converts its objects.
     addressed: Callable[[dict[str, Any]], dict[str, Any]] = lambda crd: crd
+    #: What gets a line for each write of plugins; None for nothing.
+    audit: AuditLog | None = None
+    #: What makes spans of reconciles and their requests; None for nothing.
+    tracing: Tracing | None = None
 
 
 class PluginScope:
@@ -104,7 +110,12 @@ class PluginScope:
         self._indexed: dict[Informer, dict[str, Any]] = {}
 
     def _derive_client(self, client: Client) -> Client:
-        return client.derive(field_manager=f"ctrlhost-{self.name}", on_write=None if client.dry_run else self._wrote)
+        derived = client.derive(field_manager=f"ctrlhost-{self.name}", on_write=None if client.dry_run else self._wrote)
+        if (audit := self.services.audit) is not None and not client.dry_run:
+            derived = derived.derive(transport=audit.of(self.name, derived.transport))
+        if (tracing := self.services.tracing) is not None:
+            derived = derived.derive(transport=tracing.transport(derived.transport))
+        return derived
 
     def _wrote(self, write: Write) -> None:
         if self.services.written.wrote(write) and (noted := changed_by_run.get()) is not None:

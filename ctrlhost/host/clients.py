@@ -103,9 +103,9 @@ class HostClients:
             return client
         from ctrlhost.client.dry_run import DryRunTransport
 
-        return client.derive(transport=DryRunTransport(client.transport, self._cached))
+        return client.derive(transport=DryRunTransport(client.transport, self.cached))
 
-    def _cached(self, path: WrittenPath) -> dict[str, Any] | None:
+    def cached(self, path: WrittenPath) -> dict[str, Any] | None:
         """Return the object of a path from a cache that has all of it; None if there is none."""
         factory, client = self._factory, self._client
         if factory is None or client is None:

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.controller.audit import AuditLog
     from ctrlhost.controller.services import PluginServices
+    from ctrlhost.controller.tracing import Tracing
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.entries import Entries
     from ctrlhost.events.recorder import EventRecorder
@@ -189,7 +191,7 @@ class Host:
             return
         named = [plugin.name for plugin in self.plugins]
         self.configuration.check_names([*named, *installed_plugins()])
-        _ = self.configuration.controllers
+        _ = self.configuration.controllers, self.configuration.otel
         if self.settings.log_levels:
             from ctrlhost.host.log_levels import check
 
@@ -367,8 +369,24 @@ class Host:
             client_counts=ClientCounts(),
             pauses=state.pauses,
             addressed=self._addressed,
+            audit=self._audit_log(),
+            tracing=self._tracing(),
         )
         return state.services
+
+    def _audit_log(self) -> AuditLog | None:
+        if not self.settings.audit_log or self.settings.dry_run:
+            return None
+        from ctrlhost.controller.audit import AuditLog
+
+        return AuditLog(self.settings.audit_log, self._clients.cached)
+
+    def _tracing(self) -> Tracing | None:
+        if not self.configuration.otel.endpoint:
+            return None
+        from ctrlhost.controller.tracing import Tracing
+
+        return Tracing(self.configuration.otel)
 
     def _addressed(self, crd: dict[str, Any]) -> dict[str, Any]:
         webhooks = self.state.webhooks
@@ -484,6 +502,11 @@ class Host:
         if self.factory is not None:
             self.factory.stop()
         self._servers.stop(self.inspection)
+        if (services := self.state.services) is not None:
+            if services.audit is not None:
+                services.audit.close()
+            if services.tracing is not None:
+                services.tracing.close()
         if self._directory is not None:
             self._directory.close()
         self._deadlines.stop()

@@ -86,6 +86,7 @@ def described_settings() -> str:
         ),
         ("Informers: `[informers]`", settings.InformerSettings),
         ('One kind: `[informers."APIVERSION/KIND"]`', settings.InformerKind),
+        ("Traces: `[otel]`", settings.OtelSettings),
     ):
         (node,) = (
             statement

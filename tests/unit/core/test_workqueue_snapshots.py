@@ -157,6 +157,7 @@ def test_the_state_of_a_key_says_where_it_is(clock: ManualClock) -> None:
     assert work_queue.look("again").processing == ("again", 1.0, 4, 0)
     assert work_queue.look("failed") == (None, None, ("failed", 0.005, None, True, 1), None)
     assert work_queue.look("unknown") == (None, None, None, None)
+    assert [work_queue.waited(key) for key in ("again", "y", "failed", "unknown")] == [0.0] * 4
     work_queue.add("failed")
     assert work_queue.look("failed").queued == ("failed", 0, 0.0, 1)
     fair = WorkQueue(fair_by="namespace")
@@ -169,3 +170,15 @@ def test_the_place_of_a_key_far_behind_is_not_counted() -> None:
     work_queue.add_many(list(range(10_000)))
     assert work_queue.look(4000).ahead == 4000
     assert work_queue.look(9000).ahead is None
+
+
+def test_how_long_a_key_was_queued_before_it_was_handed_out(clock: ManualClock) -> None:
+    work_queue = WorkQueue(clock=clock)
+    work_queue.add("a")
+    clock.advance(3)
+    assert work_queue.waited("a") == 0.0
+    work_queue.get()
+    clock.advance(5)
+    assert work_queue.waited("a") == 3.0
+    work_queue.add("a")
+    assert work_queue.waited("a") == 0.0

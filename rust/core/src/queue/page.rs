@@ -1,5 +1,7 @@
 //! Pages of a part of a queue, and the state of one key. Neither looks at the whole queue.
 
+use std::time::Duration;
+
 use super::QueueGuard;
 use super::slab::{Entry, NONE, Slot, Stage};
 use super::snapshot::{Counts, DelayedKey, HeldKey, QueuedKey, Snapshot};
@@ -70,6 +72,15 @@ impl<K: QueueKey> QueueGuard<'_, K> {
             }
         }
         (page, next)
+    }
+
+    /// Return how long a key was queued before it was handed out; zero for one that is not in progress, or is added again.
+    pub fn waited(&self, key: &impl KeyRef<K>) -> Duration {
+        let slab = &self.state.slab;
+        match slab.find(key).map(|slot| slab.get(slot)) {
+            Some(entry) if entry.stage == Stage::Processing => entry.started.since(entry.since),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Return the state of one key.

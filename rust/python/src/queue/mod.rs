@@ -324,6 +324,14 @@ impl WorkQueue {
         page::known(py, known, self.shared.queue()?.limiter())
     }
 
+    /// Return the seconds that a key was queued before it was handed out; 0 for one that is not in progress.
+    fn waited(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let mut buffer = KeyBuffer::new();
+        let probe = Probe::new(key, &mut buffer)?;
+        let waited = self.shared.locked(py, |queue| queue.waited(&probe))?;
+        Ok(waited.as_secs_f64())
+    }
+
     /// Record the changes of objects that add this `Request` from now on, for `take_causes`.
     fn record_causes(&self, request: Requested) {
         self.shared.causes.record(request.owned());
