@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.completing import complete_installed
 from ctrlhost.cli.messages import print_hint
 from ctrlhost.cli.running_host import RunningHost, acting, print_json
 from ctrlhost.cli.table import visible
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.command("profile")
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long to sample, at most 45.")
-@click.option("--plugin", metavar="NAME", help="Only the threads, or the process, of this plugin.")
+@click.option(
+    "--plugin",
+    metavar="NAME",
+    shell_complete=complete_installed,
+    help="Only the threads, or the process, of this plugin.",
+)
 @click.option("--heap", is_flag=True, help="Print the largest allocations of this time instead; slows the host down.")
 @acting
 def command(seconds: float, plugin: str | None, heap: bool, socket: Path | None, output: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.amounts import plural
+from ctrlhost.cli.completing import complete_installed
 from ctrlhost.cli.running_host import RunningHost, acting, print_json
 
 if TYPE_CHECKING:
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command("resign")
-@click.option("--plugin", metavar="NAME", help="Only for this plugin, which must have a Lease of its own.")
+@click.option(
+    "--plugin",
+    metavar="NAME",
+    shell_complete=complete_installed,
+    help="Only for this plugin, which must have a Lease of its own.",
+)
 @acting
 def command(plugin: str | None, socket: Path | None, output: str) -> None:
     """Let another replica lead, without a restart of this one.
