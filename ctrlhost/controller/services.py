@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from ctrlhost.client.target import Write
     from ctrlhost.clock import Clock
     from ctrlhost.config.settings import ControllerOverrides
-    from ctrlhost.controller.audit import AuditLog
     from ctrlhost.controller.metrics import ReconcileMetrics
-    from ctrlhost.controller.tracing import Tracing
+    from ctrlhost.controller.observers import Audit, Traces
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.own_writes.lister import PluginLister
@@ -70,9 +69,9 @@ class PluginServices:
     #: Returns a CRD with the address of the webhook that converts its objects.
     addressed: Callable[[dict[str, Any]], dict[str, Any]] = lambda crd: crd
     #: What gets a line for each write of plugins; None for nothing.
-    audit: AuditLog | None = None
+    audit: Audit | None = None
     #: What makes spans of reconciles and their requests; None for nothing.
-    tracing: Tracing | None = None
+    tracing: Traces | None = None
 
 
 class PluginScope:
