@@ -653,6 +653,18 @@ class ListMeta:
     def remaining_item_count(self) -> int | None: ...
     @property
     def count(self) -> int: ...
+    # The shard selector by which the server has chosen the items; empty if it says none.
+    @property
+    def shard_selector(self) -> str: ...
+
+# Return the API server's hash of a namespace or uid: 64-bit FNV-1a.
+def shard_hash(text: str) -> int: ...
+
+# Return the shard selector for these ranges, each from its start to before its end; of more than 60 the smallest gaps
+# are filled. Empty for "name" and "owner", by which the server cannot choose. ValueError for invalid ranges.
+def shard_selector(
+    by: Literal["namespace", "name", "uid", "owner"], ranges: Sequence[tuple[int, int]]
+) -> str: ...
 
 # The current or last term of this replica with one lease. One thread writes it; all others read.
 @disjoint_base
@@ -925,7 +937,8 @@ class SharedInformer:
     # `deferred` makes an index function that is added to `indexer` into one that another thread calls. `budget` limits
     # the objects of all informers that share it.
     # `deferred` makes an index function that is added to `indexer` into one that another thread calls. `compression`:
-    # bodies are compressed never, in a store of over 1,000 objects and 4 MB, or in any of 200 objects or more.
+    # bodies are compressed never, in a store of over 1,000 objects and 4 MB, or in any of 200 objects or more. With
+    # `shard_by` it takes the objects whose hash is in the ranges of `hold`, at first none.
     def __new__(
         cls,
         resource: str,
@@ -941,12 +954,22 @@ class SharedInformer:
         deferred: Callable[[Callable[..., Any]], Deferred] | None = None,
         budget: MemoryBudget | None = None,
         compression: Literal["off", "auto", "on"] = "off",
+        shard_by: Literal["namespace", "name", "uid", "owner"] | None = None,
     ) -> Self: ...
     # Keep this part of each object instead; before the first list.
     def set_reads(self, reads: Literal["metadata"] | Iterable[str] | None) -> None: ...
     # Stage a list and drop earlier staged objects. `abort_list` discards it; the store stays as it was.
     def begin_list(self) -> None: ...
     def abort_list(self) -> None: ...
+    # Take the objects of these ranges alone from now on, and drop the others, of which no handler is notified. A list
+    # has to bring what is new. Nothing may be fed meanwhile.
+    def hold(self, ranges: Sequence[tuple[int, int]]) -> None: ...
+    # Stage a list of these ranges, which `replace` adds to the content, and `process` to the handlers as of a first
+    # list. What a watch from an earlier version says of them up to that of the list is ignored.
+    def begin_range(self, ranges: Sequence[tuple[int, int]]) -> None: ...
+    # Return the hashes of the cached objects in order, each with the number of its objects.
+    def hashes(self) -> list[tuple[int, int]]: ...
+    def objects_of(self, ranges: Sequence[tuple[int, int]]) -> list[Object]: ...
     # Begin a page, or a watch stream, whose answer has that `Content-Type`; None is JSON, as without this call.
     def begin_page(self, content_type: str | None = None) -> None: ...
     def begin_watch(self, content_type: str | None = None) -> None: ...

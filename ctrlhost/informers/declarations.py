@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctrlhost.client.resources import Resources
     from ctrlhost.informers.namespace_informer import Reads
     from ctrlhost.informers.narrowing import Selection
+    from ctrlhost.reflector.shard import ShardBy
 
 
 class Declarations:
@@ -68,6 +69,7 @@ def scope_of(
     label_selector: str | None = None,
     field_selector: str | None = None,
     reads: Reads | Sequence[str] = None,
+    shard_by: ShardBy | None = None,
 ) -> Scope:
     """Return the scope of the arguments of `InformerFactory.informer`; equal requests have equal scopes.
 
@@ -80,7 +82,9 @@ def scope_of(
         reads = reads if reads == "metadata" else (reads,)
     elif reads is not None:
         reads = tuple(sorted(set(reads)))
-    return Scope(api_version, kind, chosen, label_selector or None, field_selector or None, reads)
+    return Scope(
+        api_version, kind, chosen, label_selector or None, field_selector or None, reads, shard_by=shard_by
+    )
 
 
 def served_scope(resources: Resources, scope: Scope) -> Scope:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ctrlhost.clock import Clock
     from ctrlhost.duration import DurationLike
     from ctrlhost.entries import Entries
+    from ctrlhost.informers.held_ranges import HeldRanges
+    from ctrlhost.reflector.shard import ShardBy
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +88,20 @@ class InformerFactory:
         self._stopped = False
         self._kinds: KindWatch | None = None
         self.resyncer = Resyncer(self._clock, self._parts)
+        self._ranges: HeldRanges | None = None
+        self._ranges_lock = threading.Lock()
         #: A collector for prometheus-client.
         self.metrics = InformerMetrics(self.informers, self.budget)
+
+    @property
+    def ranges(self) -> HeldRanges:
+        """What its sharded informers hold."""
+        with self._ranges_lock:
+            if self._ranges is None:
+                from ctrlhost.informers.held_ranges import HeldRanges
+
+                self._ranges = HeldRanges(self._watched, self._clock)
+            return self._ranges
 
     def declare(
         self,
@@ -99,6 +113,7 @@ class InformerFactory:
         field_selector: str | None = None,
         reads: Reads | Sequence[str] = None,
         owner: Hashable = None,
+        shard_by: ShardBy | None = None,
     ) -> None:
         """Declare future reads of a kind, so that one shared informer keeps enough for all of its users.
 
@@ -111,6 +126,7 @@ class InformerFactory:
             label_selector=label_selector,
             field_selector=field_selector,
             reads=reads,
+            shard_by=shard_by,
         )
         self.declare_scope(scope, owner)
 
@@ -137,6 +153,7 @@ class InformerFactory:
         reads: Reads | Sequence[str] = None,
         transform: Transform = None,
         caller: Caller | None = None,
+        shard_by: ShardBy | None = None,
     ) -> Informer:
         """Return the shared informer of a kind; call its `release` when done, and `start` on the factory to run it.
 
@@ -145,7 +162,9 @@ class InformerFactory:
         for all of it, "metadata", or paths such as "spec.rules"; the informer may keep more, for other users.
         `transform` returns the object to keep for an object; such an informer has a watch of its own, and belongs to
         the plugin of `caller`. If a wider informer (by namespaces, labels, or a field selector of name or namespace)
-        exists or was declared, the result is a view of that one.
+        exists or was declared, the result is a view of that one. With `shard_by` the informer has a watch of its own
+        and holds the objects whose hash is in the ranges of `ranges.hold`, by their namespace, name or uid, or by the
+        uid of the owner that controls them.
 
         CtrlhostError once the factory has stopped; TypeError or ValueError for invalid arguments.
         """
@@ -156,6 +175,7 @@ class InformerFactory:
             label_selector=label_selector,
             field_selector=field_selector,
             reads=reads,
+            shard_by=shard_by,
         )
         return self.share(replace(scope, transform=transform, owner=None if transform is None else caller))
 
@@ -234,6 +254,7 @@ class InformerFactory:
                 cluster_scoped=lambda: parts.keep_one(namespace),
                 missing=lambda: self._missing(scope),
                 optional=optional,
+                shard=None if scope.shard_by is None else self.ranges.source(scope.shard_by, namespace),
             )
 
         def widen(wider: Scope) -> None:

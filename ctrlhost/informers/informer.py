@@ -314,6 +314,14 @@ class Informer:
             return chosen is None or not namespace or namespace in chosen
         return self._find_part(namespace) is not None
 
+    def has_place(self, place: int) -> bool:
+        """Return whether its cache has the objects of a hash."""
+        return all(part.holds(place, place + 1) for part in self.parts)
+
+    def objects_of(self, start: int, end: int) -> list[Object]:
+        """Return the cached objects whose hash, by what the informer is sharded by, is from `start` to before `end`."""
+        return [obj for part in self.parts for obj in part.engine.objects_of([(start, end)])]
+
     def version_in(self, namespace: str) -> str:
         """Return the version of one namespace's cache, or the oldest of all if no cache holds the namespace."""
         part = self._find_part(namespace)

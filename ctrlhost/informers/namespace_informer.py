@@ -12,7 +12,7 @@ from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.reflector.reflector import Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost.informers.caller import Caller
     from ctrlhost.reflector.compressions import Compression
     from ctrlhost.reflector.options import ReflectorOptions
+    from ctrlhost.reflector.shard import ShardBy, ShardSource
     from ctrlhost.selectors.namespaces import Namespaces
 
 Reads = str | tuple[str, ...] | None
@@ -43,6 +44,8 @@ class Scope:
     transform: Transform = None
     #: Whose informer it is; None for one that all share.
     owner: Caller | None = None
+    #: What of an object decides whether this replica holds it; None holds all.
+    shard_by: ShardBy | None = None
 
     def __post_init__(self) -> None:
         """Reject invalid scopes where they are requested, not where they are first used."""
@@ -54,6 +57,8 @@ class Scope:
         for name in ("label_selector", "field_selector"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise TypeError(f"{name} must be a string such as 'a=b,c!=d', got {value!r}")
+        if self.shard_by not in (None, "namespace", "name", "uid", "owner"):
+            raise ValueError(f"shard_by must be namespace, name, uid, owner or None, got {self.shard_by!r}")
         if not (self.transform is None or callable(self.transform)):
             raise TypeError(f"transform must be a function that returns the object to keep, got {self.transform!r}")
 
@@ -70,6 +75,8 @@ class Scope:
             parts.append(f"reads={self.reads if isinstance(self.reads, str) else ','.join(self.reads)}")
         if self.transform is not None:
             parts.append("transformed")
+        if self.shard_by is not None:
+            parts.append(f"shard_by={self.shard_by}")
         return " ".join(parts)
 
 
@@ -93,8 +100,9 @@ class NamespaceInformer:
         cluster_scoped: Callable[[], bool] = lambda: True,
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
+        shard: ShardSource | None = None,
     ) -> None:
-        """Create both without starting them; for the last three parameters see `Reflector`.
+        """Create both without starting them; for the last four parameters see `Reflector`.
 
         All informers of a factory share the `budget`.
         `caller` calls the transform, and the index functions that are added without another one.
@@ -118,6 +126,7 @@ class NamespaceInformer:
             max_object_bytes=options.max_object,
             budget=budget,
             compression=compression,
+            shard_by=scope.shard_by,
         )
         self._make_reflector = partial(
             Reflector,
@@ -135,6 +144,7 @@ class NamespaceInformer:
             cluster_scoped=cluster_scoped,
             missing=missing,
             optional=optional,
+            shard=shard,
         )
         self.scope = scope
         self.reflector = self._make_reflector(metadata_only=scope.reads == "metadata")
@@ -173,6 +183,20 @@ class NamespaceInformer:
             self.engine.replace(self.engine.last_resource_version)
             self.engine.process()
             self._on_change()
+
+    def holds(self, start: int, end: int) -> bool:
+        """Return whether its cache has a range of its shard, or cannot have it: its kind is not served or readable."""
+        shard = self.reflector.shard
+        return shard is None or shard.has(start, end) or self.reflector.status.state == "waiting"
+
+    def takes(self, metadata: Mapping[str, Any]) -> bool:
+        """Return whether an object with this metadata belongs to what it holds."""
+        return self.reflector.shard is None or self.reflector.shard.takes(metadata)
+
+    @property
+    def filters(self) -> bool | None:
+        """Whether the server sends the objects of its shard alone; None if it is not asked to, or has not said so."""
+        return self.reflector.shard.filters if self.reflector.shard is not None else None
 
     def end(self) -> None:
         """Stop for good; the reflector has stopped, or hangs. A callback that runs is not waited for."""

@@ -40,7 +40,7 @@ class Selection:
 def selection_within(wide: Scope, narrow: Scope) -> Selection | None:
     """Return the selection of `narrow` in `wide`; None if `wide` lacks a part of it, or only the server can decide."""
     if (
-        (wide.api_version, wide.kind) != (narrow.api_version, narrow.kind)
+        (wide.api_version, wide.kind, wide.shard_by) != (narrow.api_version, narrow.kind, narrow.shard_by)
         or wide.transform is not None
         or narrow.transform is not None
         or not _covers_namespaces(wide.namespaces, narrow.namespaces)

@@ -70,6 +70,8 @@ def _served(client: Client, part: NamespaceInformer, version: str) -> dict[str, 
         page = decode_object(response, f"GET {path}")
         for item in page.get("items") or ():
             metadata = item["metadata"]
+            if not part.takes(metadata):
+                continue
             namespace = metadata.get("namespace")
             versions[f"{namespace}/{metadata['name']}" if namespace else metadata["name"]] = metadata["resourceVersion"]
         token = (page.get("metadata") or {}).get("continue")

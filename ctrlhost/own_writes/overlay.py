@@ -27,6 +27,8 @@ class Entry:
     outside: bool = False
     #: The restores of the informer's server at that time: a later one has undone the write, or the cache shows it.
     restores: int = 0
+    #: The hash that decides whether the informer holds the object; None if nothing of the object decides.
+    place: int | None = None
 
 
 class PendingWrites:
@@ -78,9 +80,16 @@ class PendingWrites:
         from ctrlhost.informers.narrowing import scope_selects
 
         covered = self.informer.covers(answer["metadata"].get("namespace") or "")
+        place, by = None, self.informer.scope.shard_by
+        if by is not None:
+            from ctrlhost.reflector.shard import place_of
+
+            # Of an informer by owners, an object without one is in no cache.
+            place = place_of(by, answer["metadata"])
+            covered = covered and place is not None
         outside = not (covered and scope_selects(self.informer.scope, answer))
         uid, restores = answer["metadata"].get("uid", ""), self.informer.restores
-        entry = Entry(answer if raw is None else raw, version, uid, outside, restores)
+        entry = Entry(answer if raw is None else raw, version, uid, outside, restores, place)
         self._remember(_key(answer["metadata"]), entry)
 
     def deleted(self, key: tuple[str, str], uid: str) -> None:
@@ -139,7 +148,8 @@ class PendingWrites:
         """Return whether the cache shows a write, unless a restore has undone it."""
         if entry.answer is None:
             return cached is None or cached.uid != entry.uid
-        if entry.outside and cached is None:
+        foreign = entry.place is not None and not self.informer.has_place(entry.place)
+        if (entry.outside or foreign) and cached is None:
             # The informer does not hold the object, and will not add it.
             return True
         if cached is not None:

@@ -6,13 +6,14 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctrlhost.reflector.steps import Stopped
+from ctrlhost.reflector.steps import RangesChanged, Stopped
 
 if TYPE_CHECKING:
     from ctrlhost.cache import SharedInformer, WatchProgress
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.list_watch import ListWatch
     from ctrlhost.reflector.resume_point import ResumePoint
+    from ctrlhost.reflector.shard import Shard
     from ctrlhost.reflector.skipped import SkippedObjects
     from ctrlhost.reflector.status import ReflectorStatus
 
@@ -27,6 +28,8 @@ class Feed:
     status: ReflectorStatus
     clock: Clock
     skipped: SkippedObjects
+    #: The part that is held; None for all.
+    shard: Shard | None = None
     #: A new list is requested although the watch works.
     list_wanted: threading.Event = field(default_factory=threading.Event)
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -35,6 +38,11 @@ class Feed:
         """Raise Stopped if the reflector is to end."""
         if self.stopping.is_set():
             raise Stopped
+
+    def check_ranges(self) -> None:
+        """Raise RangesChanged if the list in progress is not that of the ranges that are wanted."""
+        if self.shard is not None and self.shard.outdated:
+            raise RangesChanged
 
     def listed(self, version: str, pages: int, requested: str) -> None:
         """Record a complete list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.negotiation import Negotiation
     from ctrlhost.reflector.options import ReflectorOptions
     from ctrlhost.transport.interface import Query, Stream, Transport
+
+log = logging.getLogger("ctrlhost.informers.shards")
 
 _DEFAULT_WATCH = 300.0
 
@@ -45,11 +48,44 @@ class ListWatch:
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
+        #: Chooses the objects of the next lists and watches by their hash; empty for all. See `select`.
+        self.shard_selector = ""
+        #: Whether the server called one invalid.
+        self._selects_all = False
         self._lock = threading.Lock()
         self._stream: Stream | None = None
         #: Of the streams before.
         self._held_back = 0.0
         self._stopped = False
+
+    def select(self, shard_selector: str) -> None:
+        """Request the objects of this shard selector from now on; of all shards if the server called one invalid."""
+        self.shard_selector = "" if self._selects_all else shard_selector
+
+    def filters(self, resource: Resource, shard_selector: str) -> Steps[bool | None]:
+        """Return whether the server chooses by a shard selector, which no object meets; None if it does not say."""
+        query: Query = {**self._selectors, "limit": 1, "shardSelector": shard_selector}
+        path, seconds = resource.path(self._namespace), self._options.connect_timeout
+        request = HttpRequest("GET", path, query, headers={"Accept": "application/json"}, timeout=seconds)
+        try:
+            answer = decode_object((yield from self._transport.steps(request)), request.what)
+        except ApiError as error:
+            if not self._refused(shard_selector, error):
+                raise
+            return False
+        if "shardInfo" in (answer.get("metadata") or {}):
+            return True
+        return False if answer.get("items") else None
+
+    def _refused(self, shard_selector: str, error: ApiError) -> bool:
+        """Return whether the server calls the shard selector invalid, as it would the next time: it gets no more."""
+        if not shard_selector or error.status != 500 or not error.message.startswith("invalid shard selector"):
+            return False
+        if not self._selects_all:
+            what = "the API server refuses the shard selector, which is a fault of ctrlhost"
+            log.error("%s; all objects are received, and filtered here: %s", what, error.message)
+        self._selects_all, self.shard_selector = True, ""
+        return True
 
     def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[Stream]:
         """Open a page of a list; a continue token contains the version, so none is sent with it."""
@@ -92,16 +128,19 @@ class ListWatch:
         def request() -> Open:
             headers = {"Accept": self._negotiation.accept(metadata_kind)}
             path = resource.path(self._namespace)
-            wanted = HttpRequest("GET", path, query, headers=headers, timeout=timeout, idle=idle)
+            chosen = {**query, "shardSelector": self.shard_selector} if self.shard_selector else query
+            wanted = HttpRequest("GET", path, chosen, headers=headers, timeout=timeout, idle=idle)
             return Open(self._transport, wanted)
 
         try:
-            try:
-                stream: Stream = yield request()
-            except ApiError as error:
-                if not self._negotiation.refused(error):
-                    raise
-                stream = yield request()
+            stream: Stream | None = None
+            while stream is None:
+                try:
+                    stream = yield request()
+                except ApiError as error:
+                    # Each only once.
+                    if not (self._negotiation.refused(error) or self._refused(self.shard_selector, error)):
+                        raise
             if self._negotiation.protobuf and stream.content_type is None:
                 # A transport of somebody else, whose streams do not say what they hold.
                 stream.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlhost.errors import ApiError, CtrlhostError, DecodeError, Expired, OverBudget, TransportError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlhost.cache import ListMeta
     from ctrlhost.client.resources import Resource
     from ctrlhost.reflector.feed import Feed
+    from ctrlhost.reflector.ranges import Ranges
     from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger("ctrlhost.informers.pager")
@@ -62,6 +64,7 @@ class Lists:
         feed = self._feed
         for _ in range(_TRIES):
             feed.check()
+            feed.check_ranges()
             try:
                 version = feed.position.watch_list_version()
                 stream = yield from feed.requests.watch(resource, version, initial_events=True)
@@ -104,6 +107,8 @@ class Lists:
         bookmarked: float | None = None
         feed.engine.begin_list()
         try:
+            if feed.shard is not None:
+                feed.shard.follow(stream)
             feed.engine.begin_watch(stream.content_type)
             while (progress := (yield Read(stream, feed.engine, "initial"))) is not None:
                 events += feed.record(progress)
@@ -128,9 +133,12 @@ class Lists:
             raise
         finally:
             feed.status.listing = 0
+            if feed.shard is not None:
+                feed.shard.follow(None)
         stream.close()
         feed.check()
         feed.engine.abort_list()
+        feed.check_ranges()
         if not events and feed.clock.now() - started < SHORT_WATCH:
             raise NoStreamingList(None)
         return None
@@ -140,17 +148,31 @@ class Lists:
 
         If a continue token expires, request one list without pages, at the version of the first request.
         """
+        version = self._feed.position.list_version()
+        seen, pages = yield from self._complete(resource, version, self._feed.engine.begin_list)
+        self._feed.listed(seen, pages, version)
+
+    def part(self, resource: Resource, ranges: Ranges) -> Steps[str]:
+        """Add a list of these ranges to the content, not older than the resume point, which stays; return its version.
+
+        After an error the content is unchanged.
+        """
+        begin = partial(self._feed.engine.begin_range, ranges.pairs)
+        seen, _ = yield from self._complete(resource, self._feed.position.last, begin)
+        return seen
+
+    def _complete(self, resource: Resource, version: str, begin: Callable[[], None]) -> Steps[tuple[str, int]]:
+        """Stage a list at a version, which its last page completes; return its version and the number of pages."""
         feed = self._feed
-        version = feed.position.list_version()
         limit = feed.position.limit(version)
         try:
             try:
-                seen, pages = yield from self._pages(resource, version, limit)
+                return (yield from self._pages(resource, version, limit, begin))
             except Expired:
                 if self._count == 0:
                     raise
                 log.info("list of %s expired between two pages; listing without pages", resource.name)
-                seen, pages = yield from self._pages(resource, version, 0)
+                return (yield from self._pages(resource, version, 0, begin))
         except Stopped:
             # The engine may have another reflector by now.
             raise
@@ -159,7 +181,6 @@ class Lists:
             raise
         finally:
             feed.status.listing, feed.status.remaining = 0, None
-        feed.listed(seen, pages, version)
 
     def count(self, resource: Resource) -> Steps[int | None]:
         """Return about how many objects a list would have; None if the server does not tell."""
@@ -171,10 +192,15 @@ class Lists:
         remaining = meta.remaining_item_count
         return None if meta.continue_ and remaining is None else meta.count + (remaining or 0)
 
-    def _pages(self, resource: Resource, version: str, limit: int) -> Steps[tuple[str, int]]:
-        """Stage all pages, of which the last completes the list; return its version and their number."""
+    def _pages(
+        self, resource: Resource, version: str, limit: int, begin: Callable[[], None]
+    ) -> Steps[tuple[str, int]]:
+        """Stage all pages, of which the last completes the list; return its version and their number.
+
+        RangesChanged if other ranges are wanted before the last page: the server chooses all pages by one selector.
+        """
         feed = self._feed
-        feed.engine.begin_list()
+        begin()
         self._count, progress = 0, ListProgress(feed.clock)
         token, pages = "", 0
         while True:
@@ -185,8 +211,11 @@ class Lists:
             feed.status.listing = self._count
             feed.status.remaining = meta.remaining_item_count
             token = meta.continue_ or ""
+            if feed.shard is not None:
+                feed.shard.listed(meta, feed.requests.shard_selector)
             if not token:
                 return meta.resource_version, pages
+            feed.check_ranges()
             progress.report(resource.name, self._count, feed.status.remaining)
 
     def _page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[ListMeta]:

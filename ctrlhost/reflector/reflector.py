@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.client.client import Client
 from ctrlhost.clock import SystemClock, doubling
 from ctrlhost.errors import (
@@ -30,9 +31,9 @@ from ctrlhost.reflector.lists import SHORT_WATCH, Lists, NoStreamingList
 from ctrlhost.reflector.negotiation import Negotiation
 from ctrlhost.reflector.resume_point import ResumePoint, is_busy, is_older, is_unavailable
 from ctrlhost.reflector.skipped import SkippedObjects
-from ctrlhost.reflector.states import BackingOff, Listed, State, Unlisted, Watching
+from ctrlhost.reflector.states import BackingOff, Listed, Resting, State, Unlisted, Watching
 from ctrlhost.reflector.status import ReflectorStatus
-from ctrlhost.reflector.steps import BackOff, Call, Read, Steps, Stopped
+from ctrlhost.reflector.steps import BackOff, Call, RangesChanged, Read, Steps, Stopped
 from ctrlhost.transport.responses import error_from_status
 from ctrlhost.transport.steps import steps_of
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from ctrlhost.client.resources import Resource
     from ctrlhost.clock import Clock
     from ctrlhost.reflector.options import ReflectorOptions
+    from ctrlhost.reflector.range_steps import RangeSteps
+    from ctrlhost.reflector.shard import Shard, ShardSource
     from ctrlhost.reflector.status import State as StatusState
     from ctrlhost.transport.interface import Stream
 
@@ -87,13 +90,14 @@ class Reflector:
         cluster_scoped: Callable[[], bool] = lambda: True,
         missing: Callable[[], None] = lambda: None,
         optional: bool = False,
+        shard: ShardSource | None = None,
     ) -> None:
         """Call `on_change` after lists and whatever else a watch reports; events alone are not.
 
         If the kind of a reflector with a namespace turns out to be cluster-scoped, it continues if `cluster_scoped`
         returns True. Neither may block. `on_error` is called for every failure, and `missing` each time the server does
         not serve the kind, both on a thread where they may block; only this reflector waits for them. The failures of
-        an `optional` reflector are not logged as warnings.
+        an `optional` reflector are not logged as warnings. With a `shard` only its ranges are held.
         """
         self._client = client
         self._api_version, self._kind = api_version, kind
@@ -125,12 +129,27 @@ class Reflector:
         self._backoff = Backoff(clock, options.backoff)
         self._window = RetryWindow(clock, options.internal_error_window)
         skipped = SkippedObjects(engine, kind, clock)
-        self._feed = Feed(self._requests, engine, self._position, self._status, clock, skipped)
+        #: The part that is held; None for all.
+        self.shard = None if shard is None else self._shard_of(shard, metadata_only=metadata_only)
+        self._feed = Feed(self._requests, engine, self._position, self._status, clock, skipped, self.shard)
         self._lists = Lists(self._feed, self._wait_for_server)
+        self._ranges = None if self.shard is None else self._range_steps(self.shard)
         #: Whether the decode threads read its streams.
         self._native = client.transport.native_streams and type(clock) is SystemClock and not engine.transforms
         name = f"reflector {namespace}/{kind}" if namespace else f"reflector {kind}"
         self._driver = Driver(self._run(), clock, name, native=self._native)
+
+    def _shard_of(self, source: ShardSource, *, metadata_only: bool) -> Shard:
+        from ctrlhost.reflector.shard import Shard
+
+        # Lists of custom objects are filtered as others are, but do not say so; those of metadata neither.
+        tells = not metadata_only and builtin_plural(self._api_version, self._kind) is not None
+        return Shard(source, self._kind, self._engine, tells=tells)
+
+    def _range_steps(self, shard: Shard) -> RangeSteps:
+        from ctrlhost.reflector.range_steps import RangeSteps
+
+        return RangeSteps(shard, self._feed, self._lists, self._wait_for_server)
 
     def start(self) -> None:
         """Start to list and watch."""
@@ -146,6 +165,13 @@ class Reflector:
         self._feed.list_wanted.set()
         self._requests.interrupt()
         self._driver.wake()
+
+    def follow_ranges(self) -> None:
+        """Hold the ranges that its shard wants by now."""
+        if self.shard is not None:
+            if self.shard.resting:
+                self._driver.wake()
+            self.shard.changed()
 
     def reopen(self) -> None:
         """Close the open watch, and open it again where it ended."""
@@ -199,11 +225,16 @@ class Reflector:
                     return (yield from self._open(state))
                 case Watching():
                     return (yield from self._follow(state))
+                case Resting():
+                    yield from self._rest()
+                    return Unlisted()
                 case BackingOff(error, made_room):
                     yield from self._back_off(error, made_room=made_room)
                     return Unlisted(made_room)
         except Stopped:
             raise
+        except RangesChanged:
+            return state
         except (CtrlhostError, ValueError) as error:
             self._feed.check()
             yield from self._failed(state, error)
@@ -217,8 +248,17 @@ class Reflector:
             self._status.failed("internal", str(error))
             return BackingOff()
 
+    def _rest(self) -> Steps[None]:
+        """Wait until there is something to hold."""
+        self._set("watching", "")
+        self._on_change()
+        if self._ranges is not None:
+            yield from self._ranges.rest()
+
     def _list(self) -> Steps[State]:
         """Copy the server's content, as a stream if the server sends one, else in pages."""
+        if self._ranges is not None and not self._ranges.begin():
+            return Resting()
         if self._status.state not in ("waiting", "over budget"):
             self._set("reconnecting" if self._position.last else "listing", self._status.reason)
         resource = yield from self._resource()
@@ -240,6 +280,8 @@ class Reflector:
                 self._position.last,
             )
         self._on_change()
+        if self.shard is not None:
+            self.shard.fill()
         if self._negotiation.must_list_as_json():
             if listed is not None:
                 yield from self._close(listed.stream)
@@ -247,6 +289,8 @@ class Reflector:
         return listed or Listed(resource)
 
     def _list_as_stream(self, resource: Resource) -> Steps[Watching | None]:
+        if self._ranges is not None:
+            yield from self._ranges.ask(resource)
         try:
             return (yield from self._lists.stream(resource))
         except NoStreamingList as reason:
@@ -268,6 +312,12 @@ class Reflector:
         try:
             if listed.doubted and (yield from self._was_restored(listed.resource)):
                 return Unlisted()
+            if self._ranges is not None and self._ranges.shard.outdated:
+                following = yield from self._ranges.change(listed.resource)
+                self._on_change()
+                return following
+            if self._ranges is not None:
+                yield from self._ranges.ask(listed.resource)
             stream = yield from self._requests.watch(listed.resource, self._position.last)
             self._engine.begin_watch(stream.content_type)
         except CtrlhostError as error:
@@ -305,11 +355,20 @@ class Reflector:
             watching.stream.close()
         self._status.watches += 1
         self._status.set("watching", "", started)
+        shard = self.shard
+        if shard is not None:
+            shard.follow(watching.stream)
         error = yield from self._changes(watching)
+        if shard is not None:
+            shard.follow(None)
         self._feed.check()
         if isinstance(error, OverBudget):
             raise error
         self._set("reconnecting", str(error) if error else "")
+        if shard is not None:
+            if error is None and shard.outdated:
+                return Listed(watching.resource)
+            shard.asked = False
         if error is not None:
             yield from self._failures.report("watch", error)
         # A watch that fails repeatedly without progress must back off.

@@ -7,6 +7,8 @@ The same machine as that of kube-rs (`kube-runtime/src/watcher.rs`), with a stat
     Listed -> Watching           a watch was opened
     Watching -> Listed           the watch ended where another one can go on
     any -> BackingOff -> Unlisted   something failed, or only a new list helps
+
+A reflector of a shard lists the ranges that come in `Listed`, and waits without a list in `Resting` while it has none.
 """
 
 from __future__ import annotations
@@ -62,4 +64,9 @@ class BackingOff:
     made_room: bool = False
 
 
-State: TypeAlias = Unlisted | Listed | Watching | BackingOff
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Nothing is open, and nothing is held, until ranges are wanted."""
+
+
+State: TypeAlias = Unlisted | Listed | Watching | BackingOff | Resting

@@ -19,6 +19,10 @@ class Stopped(Exception):
     """The reflector is stopping."""
 
 
+class RangesChanged(Exception):
+    """Other ranges of a shard are wanted by now than those of the list in progress."""
+
+
 @dataclass(frozen=True, slots=True)
 class Open:
     """A step that opens a stream; its outcome is the stream."""

@@ -47,6 +47,15 @@ impl<'a> OwnerReference<'a> {
     }
 }
 
+/// Return the uid of the first owner that is marked as the controller, unless it is empty.
+pub(crate) fn controller_uid<'a>(
+    references: impl Iterator<Item = OwnerReference<'a>>,
+) -> Option<Cow<'a, str>> {
+    let mut controllers = references.filter(|reference| reference.controller);
+    let uid = controllers.next()?.uid;
+    (!uid.is_empty()).then_some(uid)
+}
+
 /// Return the API group of an `apiVersion`; empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)

@@ -32,6 +32,41 @@ impl Field {
     }
 }
 
+/// What of an object is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Its namespace; "" for objects of the cluster.
+    Namespace,
+    /// Its name, on the line of the namespaces: a Namespace is where its content is.
+    Name,
+    /// Its uid.
+    Uid,
+    /// The uid of its controlling owner; an object without one is in no range.
+    Owner,
+}
+
+impl By {
+    /// Return what a name says: `namespace`, `name`, `uid` or `owner`.
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "namespace" => Self::Namespace,
+            "name" => Self::Name,
+            "uid" => Self::Uid,
+            "owner" => Self::Owner,
+            _ => return None,
+        })
+    }
+
+    /// Return the field by which the server can filter; None if only the reader can.
+    pub fn field(self) -> Option<Field> {
+        match self {
+            Self::Namespace => Some(Field::Namespace),
+            Self::Uid => Some(Field::Uid),
+            Self::Name | Self::Owner => None,
+        }
+    }
+}
+
 /// Return the API server's hash of a namespace or uid: FNV-1a of 64 bits.
 pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

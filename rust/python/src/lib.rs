@@ -23,6 +23,7 @@ mod lifeline;
 mod proto;
 mod recurring;
 mod reentrancy;
+mod shards;
 
 mod clock;
 mod json;
@@ -97,6 +98,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<callback_metrics::CallbackMetrics>()?;
     module.add_class::<informer::progress::ListMeta>()?;
     module.add_class::<informer::progress::WatchProgress>()?;
+    module.add_function(wrap_pyfunction!(shards::shard_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(shards::shard_selector, module)?)?;
     module.add_class::<budget::MemoryBudget>()?;
     module.add_class::<informer::SharedInformer>()?;
     module.add_class::<informer::following::Following>()?;

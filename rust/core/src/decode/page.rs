@@ -30,6 +30,8 @@ pub struct ListMeta {
     pub remaining_item_count: Option<i64>,
     /// The number of items on this page.
     pub count: u64,
+    /// The shard selector by which the server has chosen the items; empty if it says none.
+    pub shard_selector: String,
 }
 
 /// Decodes one list page at a time; holds at most one incomplete item.
@@ -328,6 +330,12 @@ impl PageDecoder {
                 .get("remainingItemCount")
                 .and_then(|count| count.0.parse().ok()),
             count: self.count,
+            shard_selector: metadata
+                .get("shardInfo")
+                .and_then(|info| info.get("selector"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into_owned(),
         })
     }
 

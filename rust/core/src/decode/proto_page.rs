@@ -327,6 +327,13 @@ impl Page {
                 (4, Raw::Varint(count)) => {
                     self.meta.remaining_item_count = Some(count.cast_signed());
                 }
+                (5, Raw::Bytes(mut info)) => {
+                    while let Some(field) = info.next_field()? {
+                        if let (1, Raw::Bytes(text)) = (field.number, field.value) {
+                            self.meta.shard_selector = proto::text(text.bytes()).into_owned();
+                        }
+                    }
+                }
                 _ => {}
             }
         }

@@ -13,7 +13,7 @@ pub struct Popped {
     pub key: Key,
     /// Its changes; never empty.
     pub deltas: Deltas,
-    /// Whether it belongs to the first list.
+    /// Whether it belongs to the first list, or to that of a part that has come since.
     pub is_initial: bool,
 }
 

@@ -103,6 +103,36 @@ impl DeltaFifo {
         state.whole = state.queue.len();
     }
 
+    /// Add the list of a part of which nothing was known: a delta for each object, as of a first list. The rest stays.
+    pub(crate) fn merge(&self, objects: Vec<(Key, Arc<Object>)>) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        state.populated = true;
+        for (key, object) in objects {
+            state.push(key.clone(), Delta::live(DeltaType::Replaced, object));
+            if let Some(popped) = state.queue.get_mut(&key) {
+                popped.is_initial |= popped.deltas.len() == 1;
+            }
+        }
+        state.whole = state.queue.len();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Let the keys go, which is told to nobody.
+    pub(crate) fn drop_keys(&self, keys: Vec<Key>) {
+        let mut state = self.state.lock();
+        for key in keys {
+            let (kind, object) = (DeltaType::Dropped, DeltaObject::Tombstone(None));
+            state.push(key, Delta { kind, object });
+        }
+        state.whole = state.queue.len();
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Queue a `Sync` of every known object that has nothing queued and is not being processed.
     pub fn resync(&self, known: &dyn KnownObjects) {
         let (_comparing, in_flight) = self.begin_comparing();

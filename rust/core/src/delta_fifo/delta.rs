@@ -19,6 +19,8 @@ pub enum DeltaType {
     Replaced,
     /// The object was in a resync; nothing changed.
     Sync,
+    /// The object is held no longer, which is told to nobody.
+    Dropped,
 }
 
 /// The object of a delta.

@@ -251,8 +251,9 @@ impl State {
                 });
             }
             // The flag from before the key was taken; nothing is synced before the first input.
-            entry.is_initial = self.initial > self.initial_in_flight;
-            self.initial_in_flight += usize::from(entry.is_initial);
+            let first = self.initial > self.initial_in_flight;
+            self.initial_in_flight += usize::from(first);
+            entry.is_initial |= first;
         }
         self.taken = true;
         popped

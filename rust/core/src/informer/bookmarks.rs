@@ -29,7 +29,7 @@ impl WatchProgress {
 }
 
 /// Return whether both are well-formed resource versions and the first one is smaller. Others cannot be compared.
-fn is_older(version: &str, than: &str) -> bool {
+pub(super) fn is_older(version: &str, than: &str) -> bool {
     let formed = |text: &str| {
         !text.is_empty()
             && !text.starts_with('0')

@@ -1,10 +1,14 @@
 //! An object that comes: the cached one in the same state, or a new one after the transform.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use super::bookmarks::is_older;
+use super::shard::{Admission, Shard};
 use super::{Counters, Transform};
 use crate::decode::RawObject;
-use crate::object::{Builder, Object, ObjectError, Taken};
+use crate::delta_fifo::{DeltaFifo, DeltaObject};
+use crate::object::{Builder, Decision, Key, Object, ObjectError, Taken};
 use crate::store::Store;
 use crate::sync::assert_none_held;
 
@@ -16,27 +20,80 @@ pub(super) struct Notes {
     pub(super) last_unknown: String,
 }
 
-/// Return the cached object if it is in the same state, otherwise a new one; and whether it is the cached one.
+/// What came.
+pub(super) enum Incoming {
+    /// The cached object, in the same state.
+    Known(Arc<Object>),
+    /// An object that is new or has changed.
+    New(Arc<Object>),
+    /// An object that is not taken.
+    Left(Left),
+}
+
+/// An object that another replica holds, or whose state was listed already.
+pub(super) struct Left {
+    pub(super) key: Key,
+    pub(super) version: String,
+    admission: Admission,
+}
+
+impl Left {
+    /// Delete the cached object that this event shows to have gone to another owner, or to be gone.
+    pub(super) fn release(self, deleted: bool, fifo: &DeltaFifo, store: &Store) {
+        let known = store.get(&self.key);
+        let earlier = |known: &Arc<Object>| is_older(&known.resource_version(), &self.version);
+        let gone = deleted && known.as_ref().is_some_and(earlier);
+        if gone || self.admission == Admission::Foreign {
+            fifo.delete(self.key, DeltaObject::Tombstone(known), Some(store));
+        }
+    }
+}
+
+/// Return the cached object if it is in the same state, otherwise a new one; unless the `shard` does not take it.
 pub(super) fn build(
     builder: &mut Builder,
     transform: Option<&Arc<dyn Transform>>,
     counters: &Counters,
     notes: &mut Notes,
     store: &Store,
+    shard: Option<(&Shard, bool)>,
     raw: RawObject<'_>,
-) -> Result<(Arc<Object>, bool), ObjectError> {
+) -> Result<Incoming, ObjectError> {
     let partial = builder.builds_partial();
+    let admission = Cell::new(Admission::Own);
     let taken = builder.take(raw, &|identity| {
-        let known = store.get(&identity.key)?;
+        if let Some((shard, staged)) = shard {
+            admission.set(shard.admit(identity, staged));
+            if admission.get() != Admission::Own {
+                return Decision::Refuse;
+            }
+        }
+        let Some(known) = store.get(&identity.key) else {
+            return Decision::Build;
+        };
         let same =
             known.same_state(&identity.uid, &identity.resource_version) && !known.is_damaged();
         // What was cached without its unknown fields may have come whole now.
-        (same && (partial || !known.partial())).then_some(known)
+        if same && (partial || !known.partial()) {
+            Decision::Known(known)
+        } else {
+            Decision::Build
+        }
     })?;
     let object = match taken {
+        Taken::Refused(key, version) => {
+            if admission.get() == Admission::Foreign {
+                counters.filtered.add(1);
+            }
+            return Ok(Incoming::Left(Left {
+                key,
+                version,
+                admission: admission.get(),
+            }));
+        }
         Taken::Known(known) => {
             counters.unchanged.add(1);
-            return Ok((known, true));
+            return Ok(Incoming::Known(known));
         }
         Taken::New(object) => Arc::new(object),
     };
@@ -46,14 +103,14 @@ pub(super) fn build(
         notes.last_unknown = unknown.to_string();
     }
     let Some(transform) = transform else {
-        return Ok((object, false));
+        return Ok(Incoming::New(object));
     };
     assert_none_held();
     let Some(changed) = transform.apply(&object) else {
         counters.transform_errors.add(1);
-        return Ok((object, false));
+        return Ok(Incoming::New(object));
     };
-    Ok((object.restore_identity(changed), false))
+    Ok(Incoming::New(object.restore_identity(changed)))
 }
 
 impl Notes {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::incoming::{Notes, build};
+use super::incoming::{Incoming, Notes, build};
 use super::packer::Packer;
+use super::shard::Shard;
 use super::staged::{List, Staged, taken_by};
 use super::{Config, Counters, Transform};
 use crate::budget::{Account, OverBudget};
@@ -13,6 +14,7 @@ use crate::event_log::EventLog;
 use crate::memory::Memory;
 use crate::object::{Builder, Object, ObjectError};
 use crate::projection::Projection;
+use crate::shards::Ranges;
 use crate::store::Store;
 
 /// The content of a piece of a watch stream.
@@ -91,6 +93,8 @@ pub(super) struct Intake {
     /// The encoding of the last answer.
     encoding: Encoding,
     notes: Notes,
+    /// What is taken of what comes; None for all of it.
+    pub(super) shard: Option<Shard>,
 }
 
 impl Intake {
@@ -121,6 +125,7 @@ impl Intake {
             initial_over: false,
             encoding: Encoding::Json,
             notes: Notes::default(),
+            shard: config.shard_by.map(Shard::new),
         }
     }
 
@@ -139,7 +144,11 @@ impl Intake {
         self.listed.then_some(&*self.resource_version)
     }
 
-    pub(super) fn begin_list(&mut self) {
+    /// Begin a list, of everything or of ranges to be added to what is held.
+    pub(super) fn begin_list(&mut self, adding: Option<Ranges>) {
+        if let Some(shard) = &mut self.shard {
+            shard.begin_list(adding);
+        }
         self.pages.restart(Encoding::Json);
         self.frames.restart(Encoding::Json);
         self.drop_staged();
@@ -149,6 +158,9 @@ impl Intake {
     }
 
     pub(super) fn abort_list(&mut self) {
+        if let Some(shard) = &mut self.shard {
+            shard.begin_list(None);
+        }
         self.pages.restart(Encoding::Json);
         self.frames.restart(Encoding::Json);
         self.drop_staged();
@@ -185,13 +197,27 @@ impl Intake {
 
     /// Return the staged list. An incomplete one is no new version.
     pub(super) fn take_staged(&mut self, resource_version: &str, store: &Store) -> List {
-        let list = self.staged.take().unwrap_or_default().into_list(store);
-        self.account.take_staged();
+        let list = self.take_list(store);
         if !list.is_incomplete {
             resource_version.clone_into(&mut self.resource_version);
             self.listed = true;
+            if let Some(shard) = &mut self.shard {
+                shard.listed();
+            }
         }
         list
+    }
+
+    /// Return the staged list, which is no new version.
+    pub(super) fn take_list(&mut self, store: &Store) -> List {
+        let list = self.staged.take().unwrap_or_default().into_list(store);
+        self.account.take_staged();
+        list
+    }
+
+    /// Return whether the list in progress adds to what is held.
+    pub(super) fn is_adding(&self) -> bool {
+        self.shard.as_ref().is_some_and(Shard::is_adding)
     }
 
     pub(super) fn feed_list(&mut self, chunk: &[u8], store: &Arc<Store>) -> Result<(), FeedError> {
@@ -206,10 +232,15 @@ impl Intake {
             listed,
             notes,
             encoding,
+            shard,
             ..
         } = self;
         counters.received(encoding, chunk.len());
         let staged = staged.get_or_insert_default();
+        let shard = shard.as_ref();
+        // What does not fit is not left out of a part: nothing of the rest makes room for it.
+        let listed = *listed && !shard.is_some_and(Shard::is_adding);
+        let shard = shard.map(|shard| (shard, true));
         let mut malformed = None;
         let mut over = None;
         let result = pages.feed(chunk, &mut |item| {
@@ -217,10 +248,15 @@ impl Intake {
                 return false;
             }
             counters.listed.add(1);
-            match build(builder, transform.as_ref(), counters, notes, store, item) {
-                Ok((object, known)) => {
-                    over = staged.stage(object, known, *listed, packer, account).err();
+            let transform = transform.as_ref();
+            match build(builder, transform, counters, notes, store, shard, item) {
+                Ok(Incoming::Known(object)) => {
+                    over = staged.stage(object, true, listed, packer, account).err();
                 }
+                Ok(Incoming::New(object)) => {
+                    over = staged.stage(object, false, listed, packer, account).err();
+                }
+                Ok(Incoming::Left(..)) => {}
                 Err(ObjectError::Malformed(error)) => {
                     malformed = Some(*error);
                     return false;
@@ -307,8 +343,10 @@ impl Intake {
             listed,
             initial_over,
             notes,
+            shard,
             ..
         } = self;
+        let sieve = shard.as_ref().map(|shard| (shard, staged.is_some()));
         // Staged objects are not the content yet, so they change only their own version.
         let events = events.filter(|_| staged.is_none());
         let resource_version = if staged.is_some() {
@@ -344,16 +382,25 @@ impl Intake {
                 }
                 FrameKind::Added | FrameKind::Modified | FrameKind::Deleted => {}
             }
-            let built = build(
-                builder,
-                transform.as_ref(),
-                counters,
-                notes,
-                store,
-                frame.object,
-            );
+            let transform = transform.as_ref();
+            let raw = frame.object;
+            let built = build(builder, transform, counters, notes, store, sieve, raw);
+            let deleted = frame.kind == FrameKind::Deleted;
             let (object, known) = match built {
-                Ok(built) => built,
+                Ok(Incoming::Known(object)) => (object, true),
+                Ok(Incoming::New(object)) => (object, false),
+                Ok(Incoming::Left(left)) => {
+                    // The version goes on as with any event.
+                    if !left.version.is_empty() && (staged.is_none() || *initial_over) {
+                        left.version.clone_into(resource_version);
+                    }
+                    if let Some(staged) = staged {
+                        staged.remove(&left.key, account);
+                    } else if sieve.is_some_and(|(shard, _)| shard.moves()) {
+                        left.release(deleted, fifo, store);
+                    }
+                    return true;
+                }
                 Err(ObjectError::Malformed(error)) => {
                     malformed = Some(*error);
                     return false;
@@ -364,7 +411,6 @@ impl Intake {
                     return true;
                 }
             };
-            let deleted = frame.kind == FrameKind::Deleted;
             let new = Some(&object).filter(|_| !deleted);
             if staged.is_none() && !account.take_in(|| growth(store, object.key(), new)) {
                 over = Some(account.over_budget(store.len()));
@@ -392,6 +438,11 @@ impl Intake {
             queue(fifo, frame.kind, object, store);
             true
         });
+        if let Some(shard) = shard
+            && staged.is_none()
+        {
+            shard.reached(resource_version);
+        }
         resource_version.clone_into(&mut progress.resource_version);
         progress.unknown_fields = notes.unknown_fields - unknown_before;
         let result = malformed.map_or(result, Err);
@@ -399,6 +450,7 @@ impl Intake {
         self.within_budget(over, store).map(|()| progress)
     }
 }
+
 
 fn queue(fifo: &DeltaFifo, kind: FrameKind, object: Arc<Object>, store: &Store) {
     let key = object.key().clone();

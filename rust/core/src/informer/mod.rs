@@ -18,6 +18,7 @@ mod incoming;
 mod intake;
 mod packer;
 mod registry;
+mod shard;
 mod staged;
 mod stats;
 
@@ -44,6 +45,7 @@ use crate::event_log::{EventLog, Window};
 use crate::handlers::Change;
 use crate::object::Object;
 use crate::projection::Projection;
+use crate::shards::By;
 use crate::store::{Store, Write};
 use crate::sync::{Mutex, Rank, Turn};
 
@@ -80,6 +82,9 @@ pub struct Config {
     pub resync: f64,
     /// What the objects may take together with those of other informers; None for any amount.
     pub budget: Option<Arc<Budget>>,
+    /// What of an object decides whether it is held; None to hold all. It begins with nothing, see
+    /// [`SharedInformer::hold`].
+    pub shard_by: Option<By>,
 }
 
 impl Config {
@@ -96,6 +101,7 @@ impl Config {
             compression: Compression::Off,
             resync: 0.0,
             budget: None,
+            shard_by: None,
         }
     }
 }
@@ -209,7 +215,7 @@ impl SharedInformer {
     pub fn begin_list(&self) {
         self.started.store(true, Ordering::Release);
         self.registry.lock().start();
-        self.feed(|intake, _| intake.begin_list());
+        self.feed(|intake, _| intake.begin_list(None));
     }
 
     /// Begin a list page whose answer has that `Content-Type`; without one it is JSON.
@@ -246,13 +252,17 @@ impl SharedInformer {
         self.feed(|intake, _| intake.end_page())
     }
 
-    /// Make the staged objects the whole content: the next `process` notifies handlers of the difference.
+    /// Make the staged objects the whole content: the next `process` notifies handlers of the difference. Those of
+    /// [`SharedInformer::begin_range`] are added to it.
     ///
     /// # Errors
     /// The budget has no room for the list beside what the store holds. If it has room without what is gone, the next
     /// `process` drops that, and the list has to be requested again.
     pub fn replace(&self, resource_version: &str) -> Result<(), OverBudget> {
         self.feed(|intake, events| {
+            if intake.is_adding() {
+                return self.add_range(intake, resource_version);
+            }
             let list = intake.take_staged(resource_version, &self.store);
             let over = list.is_incomplete.then(|| OverBudget {
                 made_room: list.drops_any(&self.store),
@@ -364,7 +374,7 @@ impl SharedInformer {
                 let key = &popped.key;
                 let object = delta.object.object().cloned();
                 match (&delta.object, delta.kind, object) {
-                    (_, DeltaType::Deleted, object) => {
+                    (_, DeltaType::Deleted | DeltaType::Dropped, object) => {
                         let version_of =
                             object.filter(|_| matches!(delta.object, DeltaObject::Live(_)));
                         writes.push(Write::Delete(key.clone(), version_of));
@@ -394,6 +404,7 @@ impl SharedInformer {
         let changes = sources.into_iter().zip(written);
         let changes = changes.filter_map(|((key, kind, object, initial), written)| {
             let change = match (kind, object, written.old) {
+                (DeltaType::Dropped, ..) => return None,
                 (DeltaType::Deleted, object, _) => Change::Delete { key, object },
                 (_, DeltaObject::Live(new), Some(old)) => Change::Update { old, new },
                 (_, DeltaObject::Live(object), None) => Change::Add { object, initial },

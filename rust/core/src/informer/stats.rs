@@ -24,7 +24,7 @@ macro_rules! counters {
 }
 
 counters!(bytes_in protobuf_bytes_in unknown_fields listed unchanged events bookmarks backward_bookmarks processed relists
-          skipped decode_errors transform_errors merged);
+          skipped decode_errors transform_errors merged filtered);
 
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);

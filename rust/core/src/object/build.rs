@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::body::Body;
 use super::{Key, Object, Types};
 use crate::decode::{DecodeError, RawJson, RawObject};
-use crate::json::scan::{Scan, ScanError, Shape};
+use crate::json::scan::{Member, Scan, ScanError, Shape};
+use crate::json::text::key_is;
+use crate::owner::{OwnerReference, controller_uid};
 use crate::projection::Projection;
-use crate::proto::Unknown;
+use crate::proto::{Entries, Unknown};
 
 /// Why bytes cannot be kept as an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,8 +57,18 @@ pub struct Builder {
     pub(super) unknown: Option<Unknown>,
 }
 
-/// Returns the known object that has this identity.
-pub(crate) type Known<'a> = &'a dyn Fn(&Identity<'_>) -> Option<Arc<Object>>;
+/// Says what to do with an object of which only the identity was read.
+pub(crate) type Decide<'a> = &'a dyn Fn(&Identity<'_>) -> Decision;
+
+/// What to do with an object that came.
+pub(crate) enum Decision {
+    /// Build it: it is new or has changed.
+    Build,
+    /// Take this one, which is in the same state.
+    Known(Arc<Object>),
+    /// Leave it.
+    Refuse,
+}
 
 /// What became of an object that came.
 pub(crate) enum Taken {
@@ -64,6 +76,8 @@ pub(crate) enum Taken {
     Known(Arc<Object>),
     /// It is new or has changed.
     New(Object),
+    /// It was left; its key and its resource version.
+    Refused(Key, String),
 }
 
 /// What identifies an object and its state.
@@ -71,6 +85,13 @@ pub(crate) struct Identity<'a> {
     pub(crate) key: Key,
     pub(crate) uid: Cow<'a, str>,
     pub(crate) resource_version: Cow<'a, str>,
+    references: References<'a>,
+}
+
+/// Where the owner references of an object are.
+pub(super) enum References<'a> {
+    Json(&'a str, &'a [Member]),
+    Proto(Entries<'a>),
 }
 
 impl Builder {
@@ -155,22 +176,22 @@ impl Builder {
             root: scan.members(0),
             metadata: scan.members(1),
         };
-        match self.take_json(raw, &|_| None)? {
+        match self.take_json(raw, &|_| Decision::Build)? {
             Taken::New(object) => Ok(object),
-            Taken::Known(_) => Err(ObjectError::NotAnObject),
+            Taken::Known(_) | Taken::Refused(..) => Err(ObjectError::NotAnObject),
         }
     }
 
-    /// Return the object that `raw` is: the one that is known in this state, or a new one. Nothing is copied before that
-    /// is known.
+    /// Return the object that `raw` is: the one that is known in this state, or a new one, unless it is left. Nothing is
+    /// copied before that is decided.
     pub(crate) fn take(
         &mut self,
         raw: RawObject<'_>,
-        known: Known<'_>,
+        decide: Decide<'_>,
     ) -> Result<Taken, ObjectError> {
         match raw {
-            RawObject::Json(raw) => self.take_json(raw, known),
-            RawObject::Proto(raw) => self.take_proto(&raw, known),
+            RawObject::Json(raw) => self.take_json(raw, decide),
+            RawObject::Proto(raw) => self.take_proto(&raw, decide),
         }
     }
 
@@ -236,7 +257,10 @@ impl Builder {
 
 impl<'a> Identity<'a> {
     /// Check a name, a namespace, a uid and a resource version.
-    pub(super) fn new(strings: [Cow<'a, str>; 4]) -> Result<Self, ObjectError> {
+    pub(super) fn new(
+        strings: [Cow<'a, str>; 4],
+        references: References<'a>,
+    ) -> Result<Self, ObjectError> {
         let [name, namespace, uid, resource_version] = strings;
         if name.is_empty() || name.contains('/') || namespace.contains('/') {
             return Err(ObjectError::NoName);
@@ -250,6 +274,44 @@ impl<'a> Identity<'a> {
             key,
             uid,
             resource_version,
+            references,
         })
+    }
+
+    /// Return what became of the object if it is not to be built.
+    pub(super) fn decided(&self, decide: Decide<'_>) -> Option<Taken> {
+        match decide(self) {
+            Decision::Build => None,
+            Decision::Known(known) => Some(Taken::Known(known)),
+            Decision::Refuse => {
+                let version = self.resource_version.clone().into_owned();
+                Some(Taken::Refused(self.key.clone(), version))
+            }
+        }
+    }
+
+    /// Return the namespace; "" for an object of the cluster.
+    pub(crate) fn namespace(&self) -> &str {
+        let parts = self.key.rsplit_once('/');
+        parts.map_or("", |(namespace, _)| namespace)
+    }
+
+    /// Return the name.
+    pub(crate) fn name(&self) -> &str {
+        let parts = self.key.rsplit_once('/');
+        parts.map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// Return the uid of the controlling owner, if there is one.
+    pub(crate) fn controller_uid(&self) -> Option<Cow<'a, str>> {
+        match &self.references {
+            References::Json(text, metadata) => {
+                let bytes = text.as_bytes();
+                let named = |member: &&Member| key_is(member.key.of(bytes), "ownerReferences");
+                let all = metadata.iter().rev().find(named)?.value.value(text);
+                controller_uid(all.elements().filter_map(OwnerReference::read))
+            }
+            References::Proto(entries) => controller_uid(entries.owners()),
+        }
     }
 }

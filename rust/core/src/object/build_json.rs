@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::body::Body;
-use super::build::{Identity, Taken};
+use super::build::{Identity, References, Taken};
 use super::json_body::JsonBody;
 use super::place::Place;
 use super::{Builder, Key, Object, ObjectError};
@@ -18,16 +18,20 @@ impl Builder {
     pub(super) fn take_json(
         &mut self,
         raw: RawJson<'_>,
-        known: super::build::Known<'_>,
+        decide: super::build::Decide<'_>,
     ) -> Result<Taken, ObjectError> {
         let names = ["name", "namespace", "uid", "resourceVersion"];
-        let identity = Identity::new(strings(raw.text, raw.metadata, names)).map_err(|error| {
+        let identity = Identity::new(
+            strings(raw.text, raw.metadata, names),
+            References::Json(raw.text, raw.metadata),
+        )
+        .map_err(|error| {
             // Something else has no name either, and is named better by its type.
             let types = self.type_of(strings(raw.text, raw.root, ["apiVersion", "kind"]));
             types.err().unwrap_or(error)
         })?;
-        if let Some(known) = known(&identity) {
-            return Ok(Taken::Known(known));
+        if let Some(taken) = identity.decided(decide) {
+            return Ok(taken);
         }
         self.build_json(identity.key, raw).map(Taken::New)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::body::Body;
-use super::build::{Identity, Known, Taken};
+use super::build::{Decide, Identity, References, Taken};
 use super::proto_body::ProtoBody;
 use super::{Builder, ObjectError, Types};
 use crate::decode::{DecodeError, RawProto};
@@ -15,11 +15,11 @@ impl Builder {
     pub(super) fn take_proto(
         &mut self,
         raw: &RawProto<'_>,
-        known: Known<'_>,
+        decide: Decide<'_>,
     ) -> Result<Taken, ObjectError> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
-        let taken = self.take_message(raw, &mut bytes, known);
+        let taken = self.take_message(raw, &mut bytes, decide);
         self.scratch = bytes;
         taken
     }
@@ -28,7 +28,7 @@ impl Builder {
         &mut self,
         raw: &RawProto<'_>,
         bytes: &mut Vec<u8>,
-        known: Known<'_>,
+        decide: Decide<'_>,
     ) -> Result<Taken, ObjectError> {
         let malformed = |error: ProtoError| {
             let error = DecodeError::of_message(raw.offset, &error, raw.bytes);
@@ -37,14 +37,15 @@ impl Builder {
         let (types, mut message) = self.message_of(raw)?;
         proto::strip_managed_fields(message, raw.bytes, bytes).map_err(malformed)?;
         let header = proto::header(message, bytes).map_err(malformed)?;
-        let identity = Identity::new([
+        let strings = [
             header.name,
             header.namespace,
             header.uid,
             header.resource_version,
-        ])?;
-        if let Some(known) = known(&identity) {
-            return Ok(Taken::Known(known));
+        ];
+        let identity = Identity::new(strings, References::Proto(header.owner_references))?;
+        if let Some(taken) = identity.decided(decide) {
+            return Ok(taken);
         }
         let key = identity.key;
         match &types.projection {

@@ -22,7 +22,7 @@ pub(crate) use body::BodyKind;
 use frame::{Content, Frame};
 use strings::same_strings;
 
-pub(crate) use build::Taken;
+pub(crate) use build::{Decision, Identity, Taken};
 pub use build::{Builder, ObjectError};
 pub use document::{Document, Part};
 pub use frame::Damaged;

@@ -36,6 +36,7 @@ impl Delta {
             DeltaType::Deleted => "Deleted",
             DeltaType::Replaced => "Replaced",
             DeltaType::Sync => "Sync",
+            DeltaType::Dropped => "Dropped",
         };
         PyString::intern(py, name)
     }

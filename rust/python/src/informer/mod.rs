@@ -25,8 +25,10 @@ use crate::clock::not_negative;
 use crate::errors;
 use crate::interpreter;
 use crate::kept::{Keeps, Kept};
+use crate::object::Object;
 use crate::object::transform::PyTransform;
 use crate::queue::wait::wait_in_slices;
+use crate::shards::{by_of, ranges_of};
 use crate::store::{Indexer, by_namespace};
 use arguments::{compression_of, handler_id, projection, queue_handler, resync_of};
 use engine::Engine;
@@ -79,7 +81,7 @@ impl SharedInformer {
     #[new]
     #[pyo3(signature = (resource, api_version, kind, *, list_kind=None, reads=None, transform=None, clock=None,
                         max_object_bytes=MAX_OBJECT_BYTES, resync=0.0, deferred=None, budget=None,
-                        compression="off"))]
+                        compression="off", shard_by=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -98,6 +100,7 @@ impl SharedInformer {
         deferred: Option<&Bound<'_, PyAny>>,
         budget: Option<&MemoryBudget>,
         compression: &str,
+        shard_by: Option<&str>,
     ) -> PyResult<Self> {
         allocator::return_early();
         let keeps = Keeps::default();
@@ -113,6 +116,7 @@ impl SharedInformer {
             compression: compression_of(compression)?,
             resync: not_negative("resync", resync.unwrap_or(0.0))?,
             budget: budget.map(|budget| budget.0.clone()),
+            shard_by: shard_by.map(by_of).transpose()?,
         };
         let store = by_namespace()?;
         let indexer = Bound::new(py, Indexer::wrap(store.clone(), deferred))?;
@@ -135,6 +139,29 @@ impl SharedInformer {
     fn begin_list(&self, py: Python<'_>) -> PyResult<()> {
         self.engine
             .work(py, "begin_list", informer::SharedInformer::begin_list)
+    }
+
+    fn begin_range(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<()> {
+        let ranges = ranges_of(&ranges)?;
+        self.engine
+            .work(py, "begin_range", |engine| engine.begin_range(ranges))
+    }
+
+    fn hold(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<()> {
+        let ranges = ranges_of(&ranges)?;
+        self.engine.work(py, "hold", |engine| engine.hold(ranges))
+    }
+
+    fn hashes(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
+        let engine = self.engine.get()?;
+        Ok(interpreter::detach(py, || engine.hashes()))
+    }
+
+    fn objects_of(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<Vec<Object>> {
+        let ranges = ranges_of(&ranges)?;
+        let engine = self.engine.get()?;
+        let objects = interpreter::detach(py, || engine.objects_of(&ranges));
+        Ok(objects.into_iter().map(Object::of).collect())
     }
 
     fn abort_list(&self, py: Python<'_>) -> PyResult<()> {

@@ -17,6 +17,7 @@ pub(crate) struct ListMeta {
     pub(crate) continue_: String,
     pub(crate) remaining_item_count: Option<i64>,
     pub(crate) count: u64,
+    pub(crate) shard_selector: String,
 }
 
 impl From<decode::ListMeta> for ListMeta {
@@ -26,6 +27,7 @@ impl From<decode::ListMeta> for ListMeta {
             continue_: meta.continue_token,
             remaining_item_count: meta.remaining_item_count,
             count: meta.count,
+            shard_selector: meta.shard_selector,
         }
     }
 }
