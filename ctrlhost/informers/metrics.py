@@ -86,12 +86,14 @@ class InformerMetrics:
             "Seconds since the cache was last known to be current, by an event, a bookmark or a list.",
             labels=["resource", "informer"],
         )
-        for informer in self._informers():
+        informers = list(self._informers())
+        for informer in informers:
             # A view is counted with the informer that it reads.
             if not isinstance(informer, View):
                 self._add(families, informer)
             self._add_callbacks(families, informer)
         yield from families.values()
+        yield from _shards(informers)
         budget = GaugeMetricFamily(
             "ctrlhost_memory_budget_bytes", "Memory budget of all informers in bytes; missing without one."
         )
@@ -160,6 +162,33 @@ class InformerMetrics:
         for (use, name), totals in sorted(sums.items()):
             for family, value in zip(("calls", "seconds", "errors"), totals, strict=True) if any(totals) else ():
                 families[f"ctrlhost_handler_{family}"].add_metric([*labels, use, name], value)
+
+
+def _shards(informers: Iterable[Informer]) -> Iterator[Metric]:
+    """Return the metrics of sharded informers, by resource; none without any."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    filtered: dict[str, int] = {}
+    filters: dict[str, bool] = {}
+    for informer in informers:
+        if informer.scope.shard_by is None or isinstance(informer, View):
+            continue
+        resource = informer.resource
+        for part in informer.parts:
+            filtered[resource] = filtered.get(resource, 0) + part.engine.stats()["filtered"]
+            if part.filters is not None:
+                filters[resource] = filters.get(resource, True) and part.filters
+    if not filtered:
+        return
+    text = "Objects that were received and not kept, since other replicas hold them."
+    counter = CounterMetricFamily("ctrlhost_shards_filtered", text, labels=["resource"])
+    for resource, count in sorted(filtered.items()):
+        counter.add_metric([resource], count)
+    text = "1 if the API server sends the objects of this replica alone, 0 if it sends all."
+    gauge = GaugeMetricFamily("ctrlhost_shards_server_filtered", text, labels=["resource"])
+    for resource, answer in sorted(filters.items()):
+        gauge.add_metric([resource], float(answer))
+    yield from (counter, gauge)
 
 
 def _labels(informer: Informer) -> list[str]:

@@ -50,8 +50,8 @@ class ListWatch:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         #: Chooses the objects of the next lists and watches by their hash; empty for all. See `select`.
         self.shard_selector = ""
-        #: Whether the server called one invalid.
-        self._selects_all = False
+        #: Whether the server called one invalid, so that none is sent any more.
+        self.selects_all = False
         self._lock = threading.Lock()
         self._stream: Stream | None = None
         #: Of the streams before.
@@ -60,7 +60,7 @@ class ListWatch:
 
     def select(self, shard_selector: str) -> None:
         """Request the objects of this shard selector from now on; of all shards if the server called one invalid."""
-        self.shard_selector = "" if self._selects_all else shard_selector
+        self.shard_selector = "" if self.selects_all else shard_selector
 
     def filters(self, resource: Resource, shard_selector: str) -> Steps[bool | None]:
         """Return whether the server chooses by a shard selector, which no object meets; None if it does not say."""
@@ -81,10 +81,9 @@ class ListWatch:
         """Return whether the server calls the shard selector invalid, as it would the next time: it gets no more."""
         if not shard_selector or error.status != 500 or not error.message.startswith("invalid shard selector"):
             return False
-        if not self._selects_all:
-            what = "the API server refuses the shard selector, which is a fault of ctrlhost"
-            log.error("%s; all objects are received, and filtered here: %s", what, error.message)
-        self._selects_all, self.shard_selector = True, ""
+        what = "the API server refuses the shard selector, which is a fault of ctrlhost"
+        log.error("%s; all objects are received, and filtered here: %s", what, error.message)
+        self.selects_all, self.shard_selector = True, ""
         return True
 
     def list_page(self, resource: Resource, version: str, limit: int, token: str) -> Steps[Stream]:

@@ -134,7 +134,7 @@ class Lists:
         finally:
             feed.status.listing = 0
             if feed.shard is not None:
-                feed.shard.follow(None)
+                feed.shard.leave()
         stream.close()
         feed.check()
         feed.engine.abort_list()

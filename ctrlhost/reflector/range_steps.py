@@ -83,11 +83,11 @@ class RangeSteps:
 
     def ask(self, resource: Resource) -> Steps[None]:
         """Ask whether the server filters, once for each connection."""
-        question = self.shard.question
+        requests, question = self._feed.requests, self.shard.question
         if not question:
             return
         try:
-            filters = yield from self._feed.requests.filters(resource, question)
+            filters = False if requests.selects_all else (yield from requests.filters(resource, question))
         except (CtrlhostError, ValueError) as error:
             self._feed.check()
             if is_busy(error):

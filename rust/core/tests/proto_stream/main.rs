@@ -5,4 +5,5 @@ mod cuts;
 mod damage;
 mod endless;
 mod rig;
+mod shards;
 mod wire;
