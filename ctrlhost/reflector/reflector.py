@@ -251,9 +251,11 @@ class Reflector:
     def _rest(self) -> Steps[None]:
         """Wait until there is something to hold."""
         self._set("watching", "")
+        self._status.resting = True
         self._on_change()
         if self._ranges is not None:
             yield from self._ranges.rest()
+        self._status.resting = False
 
     def _list(self) -> Steps[State]:
         """Copy the server's content, as a stream if the server sends one, else in pages."""
@@ -360,13 +362,13 @@ class Reflector:
             shard.follow(watching.stream)
         error = yield from self._changes(watching)
         if shard is not None:
-            shard.follow(None)
+            shard.leave()
         self._feed.check()
         if isinstance(error, OverBudget):
             raise error
         self._set("reconnecting", str(error) if error else "")
         if shard is not None:
-            if error is None and shard.outdated:
+            if error is None and shard.cut:
                 return Listed(watching.resource)
             shard.asked = False
         if error is not None:

@@ -68,6 +68,8 @@ class Shard:
         #: Whether it waits for ranges.
         self.resting = False
         self._followed: Stream | None = None
+        #: Whether `changed` has ended the last stream.
+        self.cut = False
 
     @property
     def wanted(self) -> Ranges:
@@ -93,13 +95,18 @@ class Shard:
         """End the watch if other ranges are wanted. Callable from any thread."""
         stream = self._followed
         if stream is not None and self.outdated:
+            self.cut = True
             stream.close()
 
-    def follow(self, stream: Stream | None) -> None:
-        """Set the stream that `changed` ends; None for no longer."""
-        self._followed = stream
-        # The change came before there was a stream to end.
+    def follow(self, stream: Stream) -> None:
+        """Set the stream that `changed` ends."""
+        self.cut, self._followed = False, stream
+        # The change may have come before there was a stream to end.
         self.changed()
+
+    def leave(self) -> None:
+        """Note that the stream has ended, or that its list is complete."""
+        self._followed = None
 
     def begin(self) -> Ranges:
         """Begin a list of all that is wanted, and let go of the rest; return the ranges."""

@@ -36,11 +36,15 @@ class ReflectorStatus:
     last_error: str = ""
     #: When its state last changed.
     since: float | None = None
+    #: Whether there is nothing to watch: it is to hold no ranges.
+    resting: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def current_at(self) -> float | None:
-        """When the cache was last known to be current: by an event, a bookmark or a list."""
+        """When the cache was last known to be current, by an event, a bookmark or a list; None while that is always."""
+        if self.resting:
+            return None
         moments = (self.last_event_at, self.last_bookmark_at, self.last_list_at)
         return max((moment for moment in moments if moment is not None), default=None)
 

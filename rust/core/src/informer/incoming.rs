@@ -41,9 +41,15 @@ impl Left {
     /// Delete the cached object that this event shows to have gone to another owner, or to be gone.
     pub(super) fn release(self, deleted: bool, fifo: &DeltaFifo, store: &Store) {
         let known = store.get(&self.key);
-        let earlier = |known: &Arc<Object>| is_older(&known.resource_version(), &self.version);
-        let gone = deleted && known.as_ref().is_some_and(earlier);
-        if gone || self.admission == Admission::Foreign {
+        let version = known.as_ref().map(|known| known.resource_version());
+        let is_earlier = version.as_ref().is_some_and(|known| is_older(known, &self.version));
+        let is_later = version.as_ref().is_some_and(|known| is_older(&self.version, known));
+        let is_gone = match self.admission {
+            Admission::Foreign => !is_later,
+            Admission::Own | Admission::Past => deleted && is_earlier,
+        };
+        drop(version);
+        if is_gone {
             fifo.delete(self.key, DeltaObject::Tombstone(known), Some(store));
         }
     }
@@ -71,6 +77,12 @@ pub(super) fn build(
         let Some(known) = store.get(&identity.key) else {
             return Decision::Build;
         };
+        if shard.is_some_and(|(shard, staged)| !staged && shard.is_behind())
+            && is_older(&identity.resource_version, &known.resource_version())
+        {
+            admission.set(Admission::Past);
+            return Decision::Refuse;
+        }
         let same =
             known.same_state(&identity.uid, &identity.resource_version) && !known.is_damaged();
         // What was cached without its unknown fields may have come whole now.

@@ -45,9 +45,15 @@ impl Shard {
         }
     }
 
-    /// Return whether an object that holds can come to belong to others: an owner may change, the rest cannot.
+    /// Return whether an object that is held can come to belong to others: an owner may change, the rest cannot.
     pub(super) fn moves(&self) -> bool {
         self.by == By::Owner
+    }
+
+    /// Return whether the watch may be behind an object of a range that was listed later, under a key that was in
+    /// another range before: that of an earlier object, or of an earlier owner.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.ahead.is_empty() && matches!(self.by, By::Uid | By::Owner)
     }
 
     /// Return whether the list in progress adds to what is held.
