@@ -662,9 +662,7 @@ def shard_hash(text: str) -> int: ...
 
 # Return the shard selector for these ranges, each from its start to before its end; of more than 60 the smallest gaps
 # are filled. Empty for "name" and "owner", by which the server cannot choose. ValueError for invalid ranges.
-def shard_selector(
-    by: Literal["namespace", "name", "uid", "owner"], ranges: Sequence[tuple[int, int]]
-) -> str: ...
+def shard_selector(by: Literal["namespace", "name", "uid", "owner"], ranges: Sequence[tuple[int, int]]) -> str: ...
 
 # The current or last term of this replica with one lease. One thread writes it; all others read.
 @disjoint_base

@@ -82,9 +82,7 @@ def scope_of(
         reads = reads if reads == "metadata" else (reads,)
     elif reads is not None:
         reads = tuple(sorted(set(reads)))
-    return Scope(
-        api_version, kind, chosen, label_selector or None, field_selector or None, reads, shard_by=shard_by
-    )
+    return Scope(api_version, kind, chosen, label_selector or None, field_selector or None, reads, shard_by=shard_by)
 
 
 def served_scope(resources: Resources, scope: Scope) -> Scope:

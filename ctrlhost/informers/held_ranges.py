@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.shard import ShardBy
 
 LINES = {"namespace": "namespace", "name": "namespace", "uid": "uid", "owner": "uid"}
-"""The hash line on which objects are, by what of them is hashed: a name on that of the namespaces, an owner by its uid."""
+"""The hash line of what is hashed of an object: names are on that of the namespaces, owners on that of the uids."""
 
 CONTENTS_AGE = 5.0
 """Seconds for which `contents` may return what it has counted before."""

@@ -152,13 +152,13 @@ class Lists:
         seen, pages = yield from self._complete(resource, version, self._feed.engine.begin_list)
         self._feed.listed(seen, pages, version)
 
-    def part(self, resource: Resource, ranges: Ranges) -> Steps[str]:
-        """Add a list of these ranges to the content, not older than the resume point, which stays; return its version.
+    def part(self, resource: Resource, ranges: Ranges, version: str) -> Steps[str]:
+        """Add a list of these ranges to the content, not older than `version`; return its version.
 
-        After an error the content is unchanged.
+        The resume point stays; after an error the content is unchanged.
         """
         begin = partial(self._feed.engine.begin_range, ranges.pairs)
-        seen, _ = yield from self._complete(resource, self._feed.position.last, begin)
+        seen, _ = yield from self._complete(resource, version, begin)
         return seen
 
     def _complete(self, resource: Resource, version: str, begin: Callable[[], None]) -> Steps[tuple[str, int]]:
@@ -192,9 +192,7 @@ class Lists:
         remaining = meta.remaining_item_count
         return None if meta.continue_ and remaining is None else meta.count + (remaining or 0)
 
-    def _pages(
-        self, resource: Resource, version: str, limit: int, begin: Callable[[], None]
-    ) -> Steps[tuple[str, int]]:
+    def _pages(self, resource: Resource, version: str, limit: int, begin: Callable[[], None]) -> Steps[tuple[str, int]]:
         """Stage all pages, of which the last completes the list; return its version and their number.
 
         RangesChanged if other ranges are wanted before the last page: the server chooses all pages by one selector.

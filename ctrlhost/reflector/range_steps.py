@@ -1,4 +1,4 @@
-"""What a reflector of a shard does besides: it lists ranges that come, lets go of others, and waits while it has none."""
+"""What a reflector of a shard does besides: it lists ranges that come, lets others go, and rests while it has none."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _RESTING_DELAY = 3600.0
 class RangeSteps:
     """The steps of one reflector that follow its shard."""
 
-    def __init__(
-        self, shard: Shard, feed: Feed, lists: Lists, wait: Callable[[CtrlhostError], Steps[None]]
-    ) -> None:
+    def __init__(self, shard: Shard, feed: Feed, lists: Lists, wait: Callable[[CtrlhostError], Steps[None]]) -> None:
         """List through `lists`; call `wait` to report a failure, and to back off."""
         self.shard = shard
         self._feed = feed
         self._lists = lists
         self._wait = wait
+        #: The newest list of ranges since that of everything: a later one that is older would bring back what was.
+        self._newest = ""
 
     def begin(self) -> bool:
         """Begin a list of all that is wanted; return False if that is nothing."""
-        ranges = self.shard.begin()
+        ranges, self._newest = self.shard.begin(), ""
         self._feed.requests.select(self.shard.selector(ranges))
         return bool(ranges)
 
@@ -46,29 +46,37 @@ class RangeSteps:
         The next watch begins where the last one ended. What it replays of the new ranges is in their list.
         """
         shard, last = self.shard, self._feed.position.last
+        if is_older(last, self._newest):
+            last = self._newest
         came = shard.change()
         if not shard.aim:
             return Resting()
         if came:
             self._feed.requests.select(shard.selector(came))
-            version = (yield from self._list(resource, came)) if last.isdecimal() else ""
+            version = (yield from self._list(resource, came, last)) if last.isdecimal() else ""
             if version is None:
                 return Listed(resource)
             if not version.isdecimal() or is_older(version, last):
                 # Versions that cannot be compared do not say what is in the list.
                 return Unlisted()
+            self._newest = version
             shard.fill()
         self._feed.requests.select(shard.selector(shard.aim))
         return Listed(resource)
 
-    def _list(self, resource: Resource, ranges: Ranges) -> Steps[str | None]:
+    def _list(self, resource: Resource, ranges: Ranges, version: str) -> Steps[str | None]:
         """List ranges that are new; return their version, or None after a failure that says nothing about the rest."""
         try:
-            return (yield from self._lists.part(resource, ranges))
+            try:
+                return (yield from self._lists.part(resource, ranges, version))
+            except ApiError as error:
+                if not is_unavailable(error):
+                    raise
+                # Such as a server that lags: its present state is new enough.
+                return (yield from self._lists.part(resource, ranges, ""))
         except (TransportError, ApiError) as error:
             self._feed.check()
-            failed = isinstance(error, TransportError) or error.status >= 500
-            if not failed or is_unavailable(error):
+            if isinstance(error, ApiError) and error.status < 500:
                 raise
             yield from self._wait(error)
             return None

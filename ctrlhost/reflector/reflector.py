@@ -314,7 +314,7 @@ class Reflector:
         try:
             if listed.doubted and (yield from self._was_restored(listed.resource)):
                 return Unlisted()
-            if self._ranges is not None and self._ranges.shard.outdated:
+            if self._ranges is not None and not self._ranges.shard.complete:
                 following = yield from self._ranges.change(listed.resource)
                 self._on_change()
                 return following

@@ -1,4 +1,4 @@
-"""The part of all objects that one reflector holds: the ranges that it wants and has, and whether the server filters."""
+"""The part of all objects that a reflector holds: the ranges that it wants and has, and whether the server filters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ ShardBy = Literal["namespace", "name", "uid", "owner"]
 
 _NO_OBJECT = Ranges(((0, 1),))
 """A range that is not empty and that no namespace or uid is in."""
-
 
 
 def place_of(by: ShardBy, metadata: Mapping[str, Any]) -> int | None:
@@ -65,6 +64,8 @@ class Shard:
         self.filters: bool | None = None
         #: Whether that was asked since the last connection was lost.
         self.asked = False
+        #: Whether the server showed nothing when asked: it filters, or there was nothing.
+        self._silent = False
         #: Whether it waits for ranges.
         self.resting = False
         self._followed: Stream | None = None
@@ -80,6 +81,11 @@ class Shard:
     def outdated(self) -> bool:
         """Whether other ranges are wanted than those of the list or watch in progress. Callable from any thread."""
         return self.wanted != self.aim
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cache has exactly what is wanted."""
+        return self.wanted == self.held
 
     def has(self, start: int, end: int) -> bool:
         """Return whether the cache has all of a range. Callable from any thread."""
@@ -133,6 +139,8 @@ class Shard:
         """Note that the list in progress is complete."""
         came = self.aim - self.held
         self.held = self.aim
+        if self._silent:
+            self.answered(None)
         if came:
             self._source.filled()
 
@@ -152,14 +160,16 @@ class Shard:
 
     def answered(self, filters: bool | None) -> None:
         """Note whether the server filters; None if it does not say."""
-        self.asked = True
+        self.asked, self._silent = True, filters is None
         if filters is None and self._engine.stats()["objects"]:
             # It has objects, and has shown none.
-            filters = True
+            filters, self._silent = True, False
         if filters is None or filters == self.filters:
             return
         self.filters = filters
         if filters:
             log.info("the API server filters %s by shard", self._kind)
         else:
-            log.info("the API server does not filter %s by shard: all objects are received, and filtered here", self._kind)
+            log.info(
+                "the API server does not filter %s by shard: all objects are received, and filtered here", self._kind
+            )

@@ -42,6 +42,7 @@ class ShardedRig:
         kind: tuple[str, str] = ("v1", "Pod"),
         by: Any = "uid",
         *,
+        namespaces: list[str] | None = None,
         label_selector: str | None = None,
         reads: Any = None,
         transform: Any = None,
@@ -60,7 +61,12 @@ class ShardedRig:
             client, options=ReflectorOptions(**options), on_error=lambda _, error: self.errors.append(error)
         )
         self.informer = self.factory.informer(
-            *kind, label_selector=label_selector, reads=reads, transform=transform, shard_by=by
+            *kind,
+            namespaces=namespaces,
+            label_selector=label_selector,
+            reads=reads,
+            transform=transform,
+            shard_by=by,
         )
         self.handler = RecordingHandler()
         self.handler.to(self.informer)

@@ -182,7 +182,7 @@ def test_ranges_come_and_go_at_any_moment(seed: int, by: Any) -> None:
     informer.begin_list()
     informer.replace("1")
     informer.process()
-    version = 1
+    version = newest = 1
     while version < len(history.events) - 1:
         wanted = {text for text in texts if rng.random() < 0.5}
         gone, came = held - wanted, wanted - held
@@ -194,8 +194,9 @@ def test_ranges_come_and_go_at_any_moment(seed: int, by: Any) -> None:
             told.pop(name)
         assert all(history.text(obj.to_dict(), by) not in gone for obj in informer.indexer.list())
         if came:
-            listed = rng.randint(version, len(history.events) - 1)
-            add_range(informer, came, *history.states[listed].values(), version=listed)
+            # Each list is asked to be no older than the one before it.
+            newest = rng.randint(max(version, newest), len(history.events) - 1)
+            add_range(informer, came, *history.states[newest].values(), version=newest)
         held = wanted
         follow(delivered(listener), told)
         until = rng.randint(version + 1, len(history.events) - 1)
@@ -277,7 +278,9 @@ def test_ranges_are_sets() -> None:
     rng = random.Random(1)
     for _ in range(300):
         sets = [
-            Ranges.of((start, start + length) for start, length in zip(rng.sample(range(40), 4), (1, 2, 5, 3), strict=True))
+            Ranges.of(
+                (start, start + length) for start, length in zip(rng.sample(range(40), 4), (1, 2, 5, 3), strict=True)
+            )
             for _ in range(2)
         ]
         one, other = ({place for place in range(64) if place in ranges} for ranges in sets)

@@ -189,13 +189,12 @@ def test_a_selector_that_is_invalid_is_not_sent_again(
     assert rig.names == ["a"]
     frames.send_event(event("ADDED", pod("c", 6)))
     rig.shows("a", "c")
-    what = [(kind, bool(request.query.get("shardSelector"))) for (kind, _), request in zip(
-        wire(server), server.received(), strict=True
-    )]
+    what = [
+        (kind, bool(request.query.get("shardSelector")))
+        for (kind, _), request in zip(wire(server), server.received(), strict=True)
+    ]
     assert what == (
-        [("question", True), ("stream", False)]
-        if watch_list
-        else [("list", True), ("list", False), ("watch", False)]
+        [("question", True), ("stream", False)] if watch_list else [("list", True), ("list", False), ("watch", False)]
     )
     (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.levelno == logging.ERROR
@@ -287,22 +286,20 @@ def test_a_part_of_a_namespace_is_read_while_its_range_is_held(server: StubApiSe
         item["metadata"]["namespace"] = namespace
         serve(server, f"/api/v1/namespaces/{namespace}/pods", lists(pod_list(5, item)), [Frames()])
     client = Client(server.url)
-    rig = ShardedRig(client, by="namespace")
+    rig = ShardedRig(client, by="namespace", namespaces=["mine", "others"])
     try:
-        named = rig.factory.informer("v1", "Pod", namespaces=["mine", "others"], shard_by="namespace")
-        rig.informer.release()
         rig.hold(only("mine"))
         rig.start()
-        assert [obj.name for obj in named.lister.list()] == ["mine"]
+        assert rig.names == ["mine"]
         assert rig.factory.ranges.holds("namespace", *only("mine")[0])
         # Other ranges do not concern it, and it is not chosen by selector.
         rig.filled(only("mine", "elsewhere"))
         eventually(lambda: len(wire(server)) == 2)
         assert wire(server) == [("list", ""), ("watch", "")]
         rig.filled(ALL)
-        eventually(lambda: len(named.lister.list()) == 2)
+        rig.shows("mine", "others")
         rig.hold(only("others"))
-        eventually(lambda: [obj.name for obj in named.lister.list()] == ["others"])
+        rig.shows("others")
     finally:
         rig.factory.stop()
         client.close()

@@ -22,10 +22,8 @@ pub(super) struct Notes {
 
 /// What came.
 pub(super) enum Incoming {
-    /// The cached object, in the same state.
-    Known(Arc<Object>),
-    /// An object that is new or has changed.
-    New(Arc<Object>),
+    /// The cached object in the same state, or one that is new or has changed; and whether it is the cached one.
+    Object(Arc<Object>, bool),
     /// An object that is not taken.
     Left(Left),
 }
@@ -35,15 +33,24 @@ pub(super) struct Left {
     pub(super) key: Key,
     pub(super) version: String,
     admission: Admission,
+    /// It may have been held here before.
+    moves: bool,
 }
 
 impl Left {
     /// Delete the cached object that this event shows to have gone to another owner, or to be gone.
     pub(super) fn release(self, deleted: bool, fifo: &DeltaFifo, store: &Store) {
+        if !self.moves {
+            return;
+        }
         let known = store.get(&self.key);
         let version = known.as_ref().map(|known| known.resource_version());
-        let is_earlier = version.as_ref().is_some_and(|known| is_older(known, &self.version));
-        let is_later = version.as_ref().is_some_and(|known| is_older(&self.version, known));
+        let is_earlier = version
+            .as_ref()
+            .is_some_and(|known| is_older(known, &self.version));
+        let is_later = version
+            .as_ref()
+            .is_some_and(|known| is_older(&self.version, known));
         let is_gone = match self.admission {
             Admission::Foreign => !is_later,
             Admission::Own | Admission::Past => deleted && is_earlier,
@@ -101,11 +108,12 @@ pub(super) fn build(
                 key,
                 version,
                 admission: admission.get(),
+                moves: shard.is_some_and(|(shard, _)| shard.moves()),
             }));
         }
         Taken::Known(known) => {
             counters.unchanged.add(1);
-            return Ok(Incoming::Known(known));
+            return Ok(Incoming::Object(known, true));
         }
         Taken::New(object) => Arc::new(object),
     };
@@ -115,14 +123,14 @@ pub(super) fn build(
         notes.last_unknown = unknown.to_string();
     }
     let Some(transform) = transform else {
-        return Ok(Incoming::New(object));
+        return Ok(Incoming::Object(object, false));
     };
     assert_none_held();
     let Some(changed) = transform.apply(&object) else {
         counters.transform_errors.add(1);
-        return Ok(Incoming::New(object));
+        return Ok(Incoming::Object(object, false));
     };
-    Ok(Incoming::New(object.restore_identity(changed)))
+    Ok(Incoming::Object(object.restore_identity(changed), false))
 }
 
 impl Notes {

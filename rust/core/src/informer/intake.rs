@@ -73,6 +73,9 @@ pub(super) struct Input {
     pub(super) last_unknown: String,
 }
 
+/// Takes a frame; false ends the stream.
+type OnFrame<'a> = &'a mut dyn FnMut(Event<'_>) -> bool;
+
 pub(super) struct Intake {
     builder: Builder,
     transform: Option<Arc<dyn Transform>>,
@@ -250,11 +253,8 @@ impl Intake {
             counters.listed.add(1);
             let transform = transform.as_ref();
             match build(builder, transform, counters, notes, store, shard, item) {
-                Ok(Incoming::Known(object)) => {
-                    over = staged.stage(object, true, listed, packer, account).err();
-                }
-                Ok(Incoming::New(object)) => {
-                    over = staged.stage(object, false, listed, packer, account).err();
+                Ok(Incoming::Object(object, known)) => {
+                    over = staged.stage(object, known, listed, packer, account).err();
                 }
                 Ok(Incoming::Left(..)) => {}
                 Err(ObjectError::Malformed(error)) => {
@@ -305,6 +305,8 @@ impl Intake {
         });
         if let Some(staged) = &mut self.staged {
             staged.pack(&self.packer, store, &self.account);
+        } else if let Some(shard) = &mut self.shard {
+            shard.reached(&self.resource_version);
         }
         progress
     }
@@ -325,10 +327,7 @@ impl Intake {
         store: &Arc<Store>,
         fifo: &DeltaFifo,
         events: Option<&EventLog>,
-        run: impl FnOnce(
-            &mut WatchDecoder,
-            &mut dyn FnMut(Event<'_>) -> bool,
-        ) -> Result<(), DecodeError>,
+        run: impl FnOnce(&mut WatchDecoder, OnFrame<'_>) -> Result<(), DecodeError>,
     ) -> Result<WatchProgress, FeedError> {
         let Self {
             builder,
@@ -373,8 +372,7 @@ impl Intake {
                     *initial_over |= bookmark.ends_initial_events == Some(true);
                     // One among the initial events says nothing about those that are still to come.
                     let counts = staged.is_none() || *initial_over;
-                    let version = counts.then_some(&mut *resource_version);
-                    progress.note(&bookmark, version, counters);
+                    progress.note(&bookmark, counts.then_some(resource_version), counters);
                     if let Some(events) = events {
                         events.bookmark(resource_version);
                     }
@@ -386,18 +384,15 @@ impl Intake {
             let raw = frame.object;
             let built = build(builder, transform, counters, notes, store, sieve, raw);
             let deleted = frame.kind == FrameKind::Deleted;
+            // The initial events come in any order of versions; a change after them is the newest.
+            let counts = staged.is_none() || *initial_over;
             let (object, known) = match built {
-                Ok(Incoming::Known(object)) => (object, true),
-                Ok(Incoming::New(object)) => (object, false),
+                Ok(Incoming::Object(object, known)) => (object, known),
                 Ok(Incoming::Left(left)) => {
-                    // The version goes on as with any event.
-                    if !left.version.is_empty() && (staged.is_none() || *initial_over) {
-                        left.version.clone_into(resource_version);
-                    }
-                    if let Some(staged) = staged {
-                        staged.remove(&left.key, account);
-                    } else if sieve.is_some_and(|(shard, _)| shard.moves()) {
-                        left.release(deleted, fifo, store);
+                    advance(resource_version, &left.version, counts);
+                    match staged {
+                        Some(staged) => staged.remove(&left.key, account),
+                        None => left.release(deleted, fifo, store),
                     }
                     return true;
                 }
@@ -418,12 +413,7 @@ impl Intake {
             }
             counters.events.add(1);
             progress.events += 1;
-            // The initial events come in any order of versions; a change after them is the newest.
-            let version = object.resource_version();
-            if !version.is_empty() && (staged.is_none() || *initial_over) {
-                version.as_ref().clone_into(resource_version);
-            }
-            drop(version);
+            advance(resource_version, &object.resource_version(), counts);
             if let Some(staged) = staged {
                 if deleted {
                     staged.remove(object.key(), account);
@@ -438,19 +428,19 @@ impl Intake {
             queue(fifo, frame.kind, object, store);
             true
         });
-        if let Some(shard) = shard
-            && staged.is_none()
-        {
-            shard.reached(resource_version);
-        }
         resource_version.clone_into(&mut progress.resource_version);
         progress.unknown_fields = notes.unknown_fields - unknown_before;
-        let result = malformed.map_or(result, Err);
-        count_error(&self.counters, result)?;
+        count_error(&self.counters, malformed.map_or(result, Err))?;
         self.within_budget(over, store).map(|()| progress)
     }
 }
 
+/// Advance to the version of an event, if it `counts` and has one.
+fn advance(version: &mut String, event: &str, counts: bool) {
+    if counts && !event.is_empty() {
+        event.clone_into(version);
+    }
+}
 
 fn queue(fifo: &DeltaFifo, kind: FrameKind, object: Arc<Object>, store: &Store) {
     let key = object.key().clone();

@@ -174,10 +174,14 @@ impl SharedInformer {
             return Vec::new();
         };
         let entries = self.store.entries().into_iter();
-        let mut hashes: Vec<_> = entries.filter_map(|(_, object)| hash_of(by, &object)).collect();
+        let mut hashes: Vec<_> = entries
+            .filter_map(|(_, object)| hash_of(by, &object))
+            .collect();
         hashes.sort_unstable();
         let groups = hashes.chunk_by(|one, other| one == other);
-        groups.filter_map(|group| Some((*group.first()?, group.len() as u64))).collect()
+        groups
+            .filter_map(|group| Some((*group.first()?, group.len() as u64)))
+            .collect()
     }
 
     /// Return the cached objects whose hashes are in these ranges.
@@ -186,7 +190,8 @@ impl SharedInformer {
             return Vec::new();
         };
         let entries = self.store.entries().into_iter().map(|(_, object)| object);
-        let is_in = |object: &Arc<Object>| hash_of(by, object).is_some_and(|hash| ranges.contains(hash));
+        let is_in =
+            |object: &Arc<Object>| hash_of(by, object).is_some_and(|hash| ranges.contains(hash));
         entries.filter(is_in).collect()
     }
 }

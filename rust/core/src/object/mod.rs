@@ -22,8 +22,8 @@ pub(crate) use body::BodyKind;
 use frame::{Content, Frame};
 use strings::same_strings;
 
-pub(crate) use build::{Decision, Identity, Taken};
 pub use build::{Builder, ObjectError};
+pub(crate) use build::{Decision, Identity, Taken};
 pub use document::{Document, Part};
 pub use frame::Damaged;
 pub use sizes::Sizes;

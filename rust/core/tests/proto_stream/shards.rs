@@ -119,7 +119,10 @@ fn only_what_is_held_is_taken() {
             informer.process();
             assert_eq!((progress.events, &*progress.resource_version), (1, "12"));
             assert_eq!(informer.last_resource_version(), "12");
-            assert_eq!((names(&informer), filtered(&informer)), (vec!["a".to_owned()], 4));
+            assert_eq!(
+                (names(&informer), filtered(&informer)),
+                (vec!["a".to_owned()], 4)
+            );
         }
     }
 }

@@ -142,13 +142,13 @@ impl SharedInformer {
     }
 
     fn begin_range(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<()> {
-        let ranges = ranges_of(&ranges)?;
+        let ranges = ranges_of(ranges)?;
         self.engine
             .work(py, "begin_range", |engine| engine.begin_range(ranges))
     }
 
     fn hold(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<()> {
-        let ranges = ranges_of(&ranges)?;
+        let ranges = ranges_of(ranges)?;
         self.engine.work(py, "hold", |engine| engine.hold(ranges))
     }
 
@@ -158,7 +158,7 @@ impl SharedInformer {
     }
 
     fn objects_of(&self, py: Python<'_>, ranges: Vec<(u64, u128)>) -> PyResult<Vec<Object>> {
-        let ranges = ranges_of(&ranges)?;
+        let ranges = ranges_of(ranges)?;
         let engine = self.engine.get()?;
         let objects = interpreter::detach(py, || engine.objects_of(&ranges));
         Ok(objects.into_iter().map(Object::of).collect())
