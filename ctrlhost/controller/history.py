@@ -75,12 +75,8 @@ class Failure(NamedTuple):
     trace: Trace | None
     #: The last runs of the key, as in `History.runs`.
     runs: deque[tuple[Any, ...]]
-
-    @property
-    def size(self) -> int:
-        """About the bytes that it takes."""
-        trace = self.trace.size if self.trace is not None else 0
-        return RUNS_OF_KEY * (200 + len(self.error)) + trace
+    #: About the bytes that it takes.
+    size: int
 
 
 class History:
@@ -125,10 +121,11 @@ class History:
             before = self._details.get(key)
             count, runs = (1, deque(maxlen=RUNS_OF_KEY)) if before is None else (before.failures + 1, before.runs)
             self._forget_details(key)
-            self._details[key] = failure = Failure(
-                count, kind, error, place, number, now, terminal, since, cause, cause.trace, runs
+            size = RUNS_OF_KEY * (200 + len(error)) + (0 if trace is None else trace.size)
+            self._details[key] = Failure(
+                count, kind, error, place, number, now, terminal, since, cause, cause.trace, runs, size
             )
-            self._size += failure.size
+            self._size += size
             self._terminal.pop(key, None)
             self.attempts[key] = 0 if terminal else self.attempts.get(key, 0) + 1
             if terminal:

@@ -129,7 +129,7 @@ class Hosts:
         self._folder, self._running = folder, running
         (folder / "site").mkdir()
         self._distributions = Distributions(folder / "site")
-        sources = {"good": GOOD, "errs": ERRS, "hangs": HANGS, "fails": FAILS, "floods": FLOODS, "webhooks": WEBHOOKS}
+        sources = {"good": GOOD, "errs": ERRS, "hangs": HANGS, "fails": FAILS, "floods": FLOODS, "hooks": WEBHOOKS}
         for name, source in sources.items():
             self._distributions.add(name, source)
 
@@ -171,7 +171,7 @@ class Hosts:
         webhooks = Certificate(self._folder / "webhooks")
         host = self.start(
             self._kubeconfig("bad", sandbox.kubeconfig, user),
-            "errs,hangs,fails,floods,webhooks,good",
+            "errs,hangs,fails,floods,hooks,good",
             "--set=host.webhook_listen=127.0.0.1:0",
             f"--set=host.webhook_cert_dir={webhooks.folder}",
             "--set=host.listen_metrics=127.0.0.1:0",
@@ -191,7 +191,7 @@ class Hosts:
                 for name in ("raises", "dawdles"):
                     # The host ends first.
                     with suppress(OSError, HTTPException):
-                        listener.send(f"/validate/webhooks/{name}", review(config_map("asked")))
+                        listener.send(f"/validate/hooks/{name}", review(config_map("asked")))
 
         threading.Thread(target=ask, daemon=True).start()
         self._running.callback(stop.set)
@@ -216,7 +216,7 @@ class Hosts:
         proxy = self._running.enter_context(FaultProxy(sandbox))
         host = self.start(
             self._kubeconfig("cut-off", proxy.kubeconfig, program.user),
-            "good,webhooks",
+            "good,hooks",
             "--set=host.webhook_listen=127.0.0.1:0",
             "--set=host.leader_elect_resource_name=other",
             *(f"--set=host.leader_elect_{name}={hours}h" for name, hours in TIMES.items()),
