@@ -165,7 +165,7 @@ class InformerMetrics:
 
 
 def _shards(informers: Iterable[Informer]) -> Iterator[Metric]:
-    """Return the metrics of sharded informers, by resource; none without any."""
+    """Return the metrics of sharded informers, by resource."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     filtered: dict[str, int] = {}
@@ -178,13 +178,11 @@ def _shards(informers: Iterable[Informer]) -> Iterator[Metric]:
             filtered[resource] = filtered.get(resource, 0) + part.engine.stats()["filtered"]
             if part.filters is not None:
                 filters[resource] = filters.get(resource, True) and part.filters
-    if not filtered:
-        return
     text = "Objects that were received and not kept, since other replicas hold them."
     counter = CounterMetricFamily("ctrlhost_shards_filtered", text, labels=["resource"])
     for resource, count in sorted(filtered.items()):
         counter.add_metric([resource], count)
-    text = "1 if the API server sends the objects of this replica alone, 0 if it sends all."
+    text = "1 if the API server sends the objects of this replica's shards alone, 0 if it sends all."
     gauge = GaugeMetricFamily("ctrlhost_shards_server_filtered", text, labels=["resource"])
     for resource, answer in sorted(filters.items()):
         gauge.add_metric([resource], float(answer))
