@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -19,11 +19,12 @@ from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from ctrlhost.host.state import HostState
     from ctrlhost.supervisor.runtime import PluginRuntime
 
+    _Stack = tuple[str, tuple[CodeType, ...]]
     #: Asks the process of an isolated plugin; None without one.
     Ask = Callable[[PluginRuntime, bytes], tuple[int, bytes] | None]
 
@@ -114,7 +115,8 @@ class Samples:
         """Begin now, with the threads whose names begin with `prefix`."""
         self.count = 0
         self._prefix = prefix
-        self._spent: Counter[str] = Counter()
+        #: The seconds by thread and functions, the innermost first: only what is returned becomes text.
+        self._spent: defaultdict[_Stack, float] = defaultdict(float)
         self._own = threading.current_thread()
         self._began = time.process_time()
         #: The seconds that threads had used at the last sample, by their numbers, and the sum of what they used since.
@@ -132,12 +134,16 @@ class Samples:
             self._python += spent
             frame = frames.get(thread.ident or 0)
             if spent and frame is not None and thread is not self._own and thread.name.startswith(self._prefix):
-                self._spent[_stack(thread.name, frame)] += round(spent * 1e6)
+                self._spent[thread.name, _functions(frame)] += spent
 
     def stacks(self) -> dict[str, int]:
         """Return the microseconds by folded stack."""
-        rest = 0 if self._prefix else round((time.process_time() - self._began - self._python) * 1e6)
-        return {**self._spent, **({_OTHERS: rest} if rest > 0 else {})}
+        folded: Counter[str] = Counter()
+        for (thread, functions), seconds in self._spent.items():
+            folded[_text(thread, functions)] += round(seconds * 1e6)
+        if not self._prefix:
+            folded[_OTHERS] = round((time.process_time() - self._began - self._python) * 1e6)
+        return {stack: spent for stack, spent in folded.items() if spent > 0}
 
 
 def _threads() -> Iterator[tuple[threading.Thread, float]]:
@@ -147,13 +153,19 @@ def _threads() -> Iterator[tuple[threading.Thread, float]]:
             yield thread, seconds
 
 
-def _stack(thread: str, frame: FrameType) -> str:
-    """Return a stack as one line, outermost first, as flame graphs read it."""
-    functions: list[str] = []
+def _functions(frame: FrameType) -> tuple[CodeType, ...]:
+    functions: list[CodeType] = []
     current: FrameType | None = frame
     while current is not None and len(functions) < _FRAMES:
-        code = current.f_code
-        file = "/".join(PurePath(code.co_filename).parts[-2:])
-        functions.append(f"{code.co_qualname} ({file}:{code.co_firstlineno})".replace(";", ","))
+        functions.append(current.f_code)
         current = current.f_back
-    return ";".join([thread.replace(";", ","), *reversed(functions)])
+    return tuple(functions)
+
+
+def _text(thread: str, functions: tuple[CodeType, ...]) -> str:
+    """Return a stack as one line, outermost first, as flame graphs read it."""
+    names = [
+        f"{code.co_qualname} ({'/'.join(PurePath(code.co_filename).parts[-2:])}:{code.co_firstlineno})"
+        for code in reversed(functions)
+    ]
+    return ";".join(name.replace(";", ",") for name in (thread, *names))
