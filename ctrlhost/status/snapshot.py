@@ -25,7 +25,7 @@ from ctrlhost.status.causes import (
     worst_of,
 )
 from ctrlhost.status.informers import informer_rows
-from ctrlhost.status.samples import Samples, depth_of
+from ctrlhost.status.samples import WINDOW, Samples, depth_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -175,6 +175,10 @@ class StatusReader:
         return client.metrics.seconds() if client is not None and client.metrics is not None else 0.0
 
     def _seconds_per_request(self) -> float | None:
+        server = self._host.server
+        # What waited for a server that hung says nothing about it now.
+        if server is not None and server.up_for < WINDOW:
+            return None
         requests = self.samples.per_second("requests", self._requests())
         taken = self.samples.per_second("request-seconds", self._request_seconds())
         return taken / requests if requests and taken is not None else None

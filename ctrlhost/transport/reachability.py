@@ -42,6 +42,8 @@ class Reachability:
         self._why = ""
         #: When the last byte came before the server became unreachable; None while it is reachable.
         self._lost_at: float | None = None
+        #: When it was reachable again for the last time.
+        self._returned_at = float("-inf")
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"API server {self.host}", daemon=True)
 
@@ -49,6 +51,11 @@ class Reachability:
     def up(self) -> bool:
         """Whether the server is reachable, as far as is known."""
         return self._lost_at is None
+
+    @property
+    def up_for(self) -> float:
+        """Seconds since the server was reachable again, infinite if it never was unreachable; 0 while it is."""
+        return self._clock.now() - self._returned_at if self.up else 0.0
 
     @property
     def silent_for(self) -> float:
@@ -100,6 +107,7 @@ class Reachability:
         self._failures = 0
         lost_at, self._lost_at = self._lost_at, None
         if lost_at is not None:
+            self._returned_at = self._clock.now()
             log.info("API server %s is reachable again after %.0f s", self.host, self._clock.now() - lost_at)
             self._on_return()
 

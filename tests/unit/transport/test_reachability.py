@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -91,11 +92,13 @@ def test_a_silent_server_is_unreachable_after_two_probes_until_it_answers(watche
     caplog.set_level(logging.INFO)
     transport, reachability = watched.transport, watched.reachability
     watched.until(7.0)
+    assert reachability.up_for == math.inf
     transport.byte()
     watched.until(7.0 + QUIET + LIMIT - 0.5)
     assert (len(transport.probes), reachability.up) == (1, True)
     watched.until(7.0 + NOTICED - LIMIT)
     assert not reachability.up
+    assert reachability.up_for == 0
     assert watched.clock.now() <= 7.0 + NOTICED
     assert transport.probes[:2] == [7.0 + QUIET, 7.0 + QUIET + LIMIT]
     assert reachability.reason.endswith("s (GET /version: no response in time)")
@@ -108,6 +111,7 @@ def test_a_silent_server_is_unreachable_after_two_probes_until_it_answers(watche
     watched.until(67.0 + LIMIT)
     assert reachability.up
     assert (len(watched.returns), reachability.reason) == (1, "")
+    assert reachability.up_for == pytest.approx(watched.clock.now() - watched.returns[0])
     assert messages(caplog)[1:] == [
         ("INFO", f"API server server:6443 is reachable again after {watched.returns[0] - 7.0:.0f} s")
     ]
