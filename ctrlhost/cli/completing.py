@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from ctrlhost.cli.running_host import Answer, RunningHost
 
-#: Seconds for an answer of the host: a shell waits for it.
-_PATIENCE = 2.0
 #: The keys of each part of a queue that are offered, at most.
 _KEYS = 200
 _LEVELS = ("debug", "info", "warning", "error")
@@ -58,7 +56,7 @@ def complete_key(context: click.Context, _parameter: click.Parameter, incomplete
     try:
         host, path = _host(context), f"/queues/{parse_controller(context.params.get('controller') or '')}"
         for part in ("failing", "processing", "queued", "delayed"):
-            page = host.read(host.get(f"{path}?{urlencode({'part': part, 'limit': _KEYS})}", _PATIENCE))
+            page = host.read(host.get(f"{path}?{urlencode({'part': part, 'limit': _KEYS})}"))
             keys |= dict.fromkeys(item["key"] for item in page["items"])
     except CtrlhostError:
         # A shell shows no errors.
@@ -69,7 +67,7 @@ def complete_key(context: click.Context, _parameter: click.Parameter, incomplete
 def _status(context: click.Context) -> Answer:
     """Return the state of the host that the command line names; an empty one without it."""
     try:
-        return _host(context).status(_PATIENCE)
+        return _host(context).status()
     except CtrlhostError:
         return {"plugins": [], "controllers": [], "informers": []}
 

@@ -8,11 +8,14 @@ import click
 import msgspec
 
 from ctrlhost.cli.amounts import duration, size
+from ctrlhost.cli.completing import complete_informer
 from ctrlhost.cli.running_host import RunningHost, print_json, reading
+from ctrlhost.cli.states import of_informer, rank
 from ctrlhost.cli.table import Column, print_table, visible
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ctrlhost.cli.running_host import Answer
@@ -42,10 +45,10 @@ class _Rows(msgspec.Struct):
 
 
 @click.command("informers")
-@click.argument("informer", metavar="[ID]", required=False)
+@click.argument("informer", metavar="[ID]", required=False, shell_complete=complete_informer)
 @reading
 def command(informer: str | None, url: str | None, socket: Path | None, output: str) -> None:
-    """List the informers of a running host: what each one holds, how many use it, and its state.
+    """List the informers of a running host, those that are not current first: what each one holds, and its users.
 
     With an ID, print one of them with its users: what each one reads, the processor time of its functions, the time in
     its handlers, and the notifications that wait for these.
@@ -57,7 +60,7 @@ def command(informer: str | None, url: str | None, socket: Path | None, output: 
         if output == "json":
             print_json(body)
             return
-        print_table(_LIST, [_row(row) for row in rows])
+        print_table(_LIST, [_row(row) for row in sorted(rows, key=lambda row: rank(of_informer(row)))])
         return
     ids = [row["id"] for row in rows]
     if informer not in ids:
@@ -69,12 +72,13 @@ def command(informer: str | None, url: str | None, socket: Path | None, output: 
     if output == "json":
         print_json(bytes(msgspec.json.decode(body, type=_Rows).informers[at]))
         return
-    _print_one(rows[at])
-
-
-def state_of(informer: Answer) -> str:
-    """Return the state of an informer, with the reason if there is one."""
-    return f"{informer['state']}: {informer['reason']}" if informer["reason"] else str(informer["state"])
+    click.echo(visible(informer))
+    for name, fact in facts_of_informer(rows[at]):
+        click.echo(f"  {name:<10}  {visible(fact)}")
+    columns, users = users_of(rows[at])
+    if users:
+        click.echo()
+        print_table(columns, users)
 
 
 def _row(informer: Answer) -> list[Any]:
@@ -85,24 +89,24 @@ def _row(informer: Answer) -> list[Any]:
         duration(informer["last_event_seconds"]),
         len(informer["users"]),
         informer["cost"]["pending"],
-        state_of(informer),
+        of_informer(informer),
     ]
 
 
-def _print_one(informer: Answer) -> None:
-    facts = {
-        "resource": ".".join(filter(None, (informer["resource"], informer["group"]))) + f" ({informer['version']})",
-        "selection": informer["selection"] or "all objects",
-        "state": state_of(informer),
-        "objects": f"{informer['objects']:,}, {size(informer['bytes'])}",
-        "last event": duration(informer["last_event_seconds"]),
-        "last byte": duration(informer["last_byte_seconds"]),
-        "watches": informer["watches"],
-    }
-    click.echo(visible(informer["id"]))
-    for name, fact in facts.items():
-        click.echo(f"  {name:<10}  {visible(fact)}")
-    users = [
+def facts_of_informer(informer: Answer) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of what is known of an informer."""
+    yield "resource", ".".join(filter(None, (informer["resource"], informer["group"]))) + f" ({informer['version']})"
+    yield "selection", informer["selection"] or "all objects"
+    yield "state", of_informer(informer)
+    yield "objects", f"{informer['objects']:,}, {size(informer['bytes'])}"
+    yield "last event", duration(informer["last_event_seconds"])
+    yield "last byte", duration(informer["last_byte_seconds"])
+    yield "watches", str(informer["watches"])
+
+
+def users_of(informer: Answer) -> tuple[tuple[Column, ...], list[list[Any]]]:
+    """Return the columns and the rows of an informer's users."""
+    rows = [
         [
             user["controller"] or user["plugin"],
             duration(user["cost"]["cpu_seconds"]),
@@ -112,6 +116,4 @@ def _print_one(informer: Answer) -> None:
         ]
         for user in informer["users"]
     ]
-    if users:
-        click.echo()
-        print_table(_USERS, users)
+    return _USERS, rows

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.running_host import OUTPUT, SOCKET, URL
-from ctrlhost.cli.table import Column, print_table
+from ctrlhost.cli.table import Column, print_table, table, visible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.cli.running_host import Answer
 
-_RUNNING = tuple(map(Column, ("NAME", "VERSION", "STATE", "FOR", "CPU", "RESTARTS", "REASON")))
+_RUNNING = (
+    Column("NAME"),
+    Column("VERSION"),
+    Column("STATE"),
+    Column("FOR", right=True),
+    Column("CPU", right=True),
+    Column("RESTARTS", right=True),
+)
 
 
 @click.command("plugins")
@@ -25,8 +32,9 @@ _RUNNING = tuple(map(Column, ("NAME", "VERSION", "STATE", "FOR", "CPU", "RESTART
 def command(check: bool, url: str | None, socket: Path | None, output: str) -> int:
     """List the installed plugins: name, version, distribution. With --url or --socket, list those of a running host.
 
-    Installed plugins are imported only with --check. Of a running host, the list has the state of each plugin, since
-    when, the share of a processor that it uses, and why it waits, fails or is degraded.
+    Installed plugins are imported only with --check. Of a running host, the list has the state of each plugin, the
+    worst first, since when, and the share of a processor that it uses. Below a plugin that waits, fails or is degraded
+    are the reasons, and the commands that show more.
     """
     if url is None and socket is None:
         if output == "json":
@@ -41,25 +49,39 @@ def command(check: bool, url: str | None, socket: Path | None, output: str) -> i
     if output == "json":
         print_json(body)
         return 0
-    print_table(_RUNNING, _rows(host.read(body)))
+    _print_running(host.read(body))
     return 0
 
 
-def _rows(status: Answer) -> list[list[str]]:
+def _print_running(status: Answer) -> None:
     from ctrlhost.cli.amounts import duration, percent, since
+    from ctrlhost.cli.states import rank, reasons_of
 
+    plugins = sorted(status["plugins"], key=lambda plugin: (rank(plugin["condition"]), plugin["name"]))
     rows = []
-    for plugin in status["plugins"]:
-        reasons = [plugin["reason"]] if plugin["reason"] else []
-        reasons += [
-            f"degraded: {degradation['reason']}: {degradation['message']}" for degradation in plugin["degraded"]
-        ]
-        reasons += [f"missing right: {rule}" for rule in plugin["missing_rights"]]
-        state = f"{plugin['state']}, degraded" if plugin["degraded"] else plugin["state"]
+    for plugin in plugins:
         held, cpu = duration(since(plugin["since"], status["time"])), percent(plugin["cpu_per_second"])
-        restarts = str(plugin["restarts"])
-        rows.append([plugin["name"], plugin["version"], state, held, cpu, restarts, "; ".join(reasons)])
-    return rows
+        rows.append([plugin["name"], plugin["version"], plugin["condition"], held, cpu, plugin["restarts"]])
+    heading, *lines = table(_RUNNING, rows)
+    click.echo(heading)
+    for plugin, line in zip(plugins, lines, strict=True):
+        click.echo(line)
+        for reason in reasons_of(plugin):
+            click.echo(f"    {visible(reason)}")
+        for command in _commands(plugin):
+            click.echo(f"    see `{command}`")
+
+
+def _commands(plugin: Answer) -> list[str]:
+    """Return the commands that show, or mend, what is wrong with a plugin."""
+    commands = []
+    if plugin["outcomes"]["failing"]:
+        commands.append("ctrlhost queue --failing")
+    if plugin["missing_rights"]:
+        commands.append("ctrlhost manifests")
+    if any(degradation["reason"] == "paused" for degradation in plugin["degraded"]):
+        commands.append("ctrlhost pause")
+    return commands
 
 
 def _installed(check: bool) -> int:
@@ -76,7 +98,7 @@ def _installed(check: bool) -> int:
         failed |= bool(problem)
         if len(candidates) > 1:
             problem = "error: more than one distribution has a plugin of this name"
-        good = "ok" if check else "not imported"
+        good = "ok" if check else "installed"
         rows.extend((name, plugin.version, plugin.distribution, problem or good) for plugin in candidates)
     if not rows:
         click.echo("no plugins are installed", err=True)

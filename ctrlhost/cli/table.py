@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _GAP = "  "
-#: The least width of the first and of the last column, which shrink after other columns are left out.
-_FIRST, _LAST = 24, 16
+#: The end of a text that was cut.
+CUT = "…"
+#: The least width of the first and of the last column while other columns can be left out, and of the first after that.
+_FIRST, _LAST, _LEAST = 40, 16, 12
 #: Categories of Unicode whose characters may change what a terminal shows elsewhere, or begin a new line.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -86,7 +88,7 @@ def _fitting(columns: Sequence[Column], widths: Sequence[int], width: int) -> li
 
 def _shrink(ends: Sequence[int], widths: list[int], room: int) -> None:
     """Take what is missing from the last column first, then from the first one."""
-    for at, least in zip(reversed(ends), (_LAST, _FIRST), strict=True):
+    for at, least in zip(reversed(ends), (_LAST, _LEAST), strict=True):
         if room < 0 and widths[at] > least:
             taken = min(-room, widths[at] - least)
             widths[at] -= taken
@@ -94,4 +96,4 @@ def _shrink(ends: Sequence[int], widths: list[int], room: int) -> None:
 
 
 def _cropped(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+    return text if len(text) <= width else text[: max(width - 1, 0)] + CUT

@@ -30,6 +30,8 @@ def ctrlhost_setup(plugin):
             handle.enqueue(key)
 """
 
+HINT = "hint: `ctrlhost explain-key PLUGIN/CONTROLLER KEY` prints the traceback\n"
+
 
 def failing(path: str, address: str) -> Any:
     with urllib.request.urlopen(f"http://{address}/api/v1{path}", timeout=60) as answer:
@@ -37,6 +39,7 @@ def failing(path: str, address: str) -> Any:
 
 
 @pytest.mark.behaviour("findings3/NA19")
+@pytest.mark.behaviour("oncall/OC14")
 def test_the_failing_keys_of_all_controllers_are_listed_worst_first(start_host: StartHost, distributions: Any) -> None:
     first = {"one": [f"a-{number}" for number in range(1, 13)], "two": ["b-14"]}
     distributions.add("fails", FAILS.replace("{CONTROLLERS}", repr(first)))
@@ -57,16 +60,26 @@ def test_the_failing_keys_of_all_controllers_are_listed_worst_first(start_host: 
             120,
         )  # fmt: skip
     done = run("--failing")
-    assert (done.returncode, done.stderr) == (0, "")
-    heading, *lines = done.stdout.splitlines()
-    assert heading.split() == ["CONTROLLER", "KEY", "FAILURES", "NEXT", "RETRY", "LAST", "ERROR", "RECONCILE"]
+    assert (done.returncode, done.stderr) == (0, HINT)
+    sentence, _, causes, *rest = done.stdout.splitlines()
+    assert sentence.startswith("14 of 14 keys fail, ")
+    assert causes.split() == ["KEYS", "CONTROLLER", "SINCE", "LAST", "FAILURES/s", "CAUSE"]
+    blank = rest.index("")
+    # Those with the most keys are first.
+    counts = [int(line.split()[0]) for line in rest[:blank]]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 12
+    assert " fails/one " in rest[0]
+    heading, *lines = rest[blank + 1 :]
+    assert heading.split() == ["CONTROLLER", "KEY", "FAILURES", "NEXT", "RETRY", "RECONCILE", "LAST", "ERROR"]
     wanted = [["fails/two", "b-14", "14"], ["apart/three", "c-13", "13"]]
     wanted += [["fails/one", f"a-{number}", str(number)] for number in range(12, 0, -1)]
     assert [line.split()[:3] for line in lines] == wanted
     assert all("given up" in line and "TerminalError: given up (" in line for line in lines)
     some = run("--part=failing", "--limit=3")
-    assert [line.split()[:3] for line in some.stdout.splitlines()[1:]] == wanted[:3]
-    assert some.stderr == "14 failing in all; name a controller for its others, or set --limit\n"
+    keys = some.stdout.splitlines()[blank + 4 :]
+    assert [line.split()[:3] for line in keys[1:]] == wanted[:3]
+    assert some.stderr == f"{HINT}14 failing in all; name a controller for its others, or set --limit\n"
     worst = json.loads(run("--failing", "--output=json").stdout)["failing"]
     assert [[key["controller"], key["key"], str(key["failures"])] for key in worst] == wanted[:10]
     # The other parts, and what continues them, are those of one controller.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ctrlhost
-from ctrlhost.cli import queue, screen
+from ctrlhost.cli import overview, queue, states
 from tests.support.elections import hold_lease
 from tests.support.misbehaviour import metric
 from tests.support.plugin_modules import config_map, plugin_of
@@ -37,10 +37,10 @@ def test_the_queue_of_a_standby_does_not_look_like_a_backlog(sandbox: Any, ctrlh
 
     (facts,) = (entry for entry in status_of(host)["controllers"] if entry["name"] == "demo/maps")
     assert (facts["leading"], facts["queue"]["depth"], facts["queue"]["oldest_seconds"]) == (False, 3, 0.0)
-    assert queue._of_controller(facts)[:3] == ["demo/maps", 3, "standby"]
-    row = screen._controller(facts, None)
+    assert queue._of_queue(facts)[:3] == ["demo/maps", 3, "standby"]
+    row = overview._cells(facts)
     assert row[7] == "-"
-    assert row[-1] == "standby"
+    assert states.of_controller(facts, None, "") == "standby"
     client.close()
 
     host.client.patch(

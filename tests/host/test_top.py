@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def ctrlhost_setup(plugin):
 """
 TOP = (sys.executable, "-m", "ctrlhost", "top", "--interval=250ms")
 #: What the live view shows at all times.
-KEYS = "[q]uit"
+KEYS = "q quit"
 
 
 def status_of(host: HostProcess) -> dict[str, Any]:
@@ -77,21 +78,26 @@ def controllers(lines: list[str]) -> list[str]:
     """Return the names in the table of controllers, in its order."""
     begin = next(at for at, line in enumerate(lines) if line.startswith("CONTROLLER "))
     end = next(at for at, line in enumerate(lines) if line.startswith("INFORMER "))
-    return [line.split()[0] for line in lines[begin + 1 : end]]
+    return [line.split()[0] for line in lines[begin + 1 : end] if line[:1].strip()]
 
 
 @pytest.mark.real
 @behaviour("operations/OP79")
 @behaviour("operations/OP49")
+@pytest.mark.behaviour("oncall/OC12")
+@pytest.mark.behaviour("oncall/OC13")
 def test_the_live_view_in_a_terminal(running: Running) -> None:
-    with Terminal(TOP, running.environment) as terminal:
+    with Terminal(TOP, running.environment, height=40) as terminal:
         lines = terminal.wait_for(KEYS, "broken/maps", "hostname/", "ingress-status/", "naming/", "watching")
         assert lines[0].startswith("ctrlhost ")
-        assert "  ready  up " in lines[0]
-        assert len(lines) <= 24
+        assert "  ready  cpu " in lines[0]
+        assert len(lines) <= 40
         assert all(len(line) <= 80 for line in lines)
-        names = controllers(lines)
-        assert names == sorted(names)
+        # The controller that fails is first, after the causes.
+        assert next(at for at, line in enumerate(lines) if " keys fail, 1 cause" in line) < 4
+        assert controllers(lines)[0] == "broken/maps"
+        # The error has not made a line of its own.
+        assert not any(line.startswith("second line") for line in lines)
         assert "before" not in terminal.text
 
         maps = terminal.line("configmaps ").split()[1]
@@ -101,32 +107,35 @@ def test_the_live_view_in_a_terminal(running: Running) -> None:
         # Live: the objects of the informer change, without a key.
         terminal.wait_for("configmaps", f" {int(maps) + 1} ")
 
-        for order in ("rate", "errors"):
-            terminal.press("s")
-            lines = terminal.wait_for(f"[s]ort: {order}")
-        lines = terminal.wait_for("degraded: error", KEYS)
-        assert controllers(lines)[0] == "broken/maps"
+        terminal.press("s")
+        lines = terminal.wait_for("s sort: name")
+        names = controllers(lines)
+        assert names == sorted(names)
 
         terminal.press("/")
         terminal.press("NAMESPACES")
-        terminal.wait_for("[/]filter: NAMESPACES_")
+        terminal.wait_for("/ filter: NAMESPACES", without=["hostname/"])
         terminal.press("Enter")
-        lines = terminal.wait_for(KEYS, without=["hostname/", "broken/maps", "configmaps"])
+        lines = terminal.wait_for("/ filter: NAMESPACES", without=["hostname/", "broken/maps", "configmaps"])
         assert controllers(lines) == ["broken/namespaces"]
         assert terminal.line("namespaces ")
         terminal.press("Escape")
         terminal.wait_for("hostname/")
 
-        terminal.press("e")
-        lines = terminal.wait_for("FAILING KEY", "ERROR AT", "default/another", "ValueError: <sc")
-        assert len(lines) <= 24
-        terminal.resize(160, 40)
-        lines = terminal.wait_for(r"ValueError: <script> \x1b[31m{{ second line (test_broken.py:6)", "RECONCILE")
-        # The error has not made a line of its own, and changed no colour but what the whole line has.
-        assert not any(line.lstrip().startswith("second line") for line in lines)
+        # From the cause to one of its keys, and back.
+        terminal.press("Home", "Enter")
+        terminal.wait_for("TRACEBACK of ", "in reconcile", r"\x1b[31m{{", "default/another", "Esc back")
+        terminal.press("End", "Enter")
+        terminal.wait_for("verdict ", "last runs", "try again")
+        terminal.press("Escape")
+        terminal.wait_for("TRACEBACK of ")
+        terminal.resize(200, 50)
+        lines = terminal.wait_for("TRACEBACK of ", "RECONCILE")
+        assert all(len(line) <= 200 for line in lines)
+        terminal.press("Escape")
+        terminal.wait_for("s sort: name")
         terminal.resize(80, 24)
-        terminal.press("e")
-        lines = terminal.wait_for("CONTROLLER ", "INFORMER ", without=["FAILING"])
+        lines = terminal.wait_for("CONTROLLER ", KEYS, without=["TRACEBACK"])
         assert len(lines) <= 24
         assert all(len(line) <= 80 for line in lines)
 
@@ -140,7 +149,7 @@ def test_the_live_view_in_a_terminal(running: Running) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_live_view_and_restores_the_terminal(running: Running, number: signal.Signals) -> None:
     with Terminal(TOP, running.environment, height=10) as terminal:
-        assert len(terminal.wait_for(KEYS, " more")) <= 10
+        assert len(terminal.wait_for(KEYS, "CAUSE")) <= 10
         if number is signal.SIGINT:
             terminal.press("C-c")
         else:
@@ -158,45 +167,50 @@ def test_without_a_terminal_the_table_is_printed_once(running: Running) -> None:
         lines = done.stdout.splitlines()
         assert all(line.isprintable() for line in lines)
         assert {"broken/maps", "broken/namespaces"} <= set(controllers(lines))
-        heading = "CONTROLLER RATE/s ERR/s P50 P99 ACTIVE DEPTH OLDEST DELAYED RETRY STATE"
-        assert " ".join(lines[1].split()) == heading
+        headings = [" ".join(line.split()) for line in lines if line.split()[0] in ("KEYS", "CONTROLLER")]
+        assert headings == [
+            "KEYS CONTROLLER SINCE LAST FAILURES/s CAUSE",
+            "CONTROLLER RATE/s ERR/s P50 P99 ACTIVE PENDING OLDEST DELAYED RETRYING STATE",
+        ]
         # Nothing is cut.
-        assert r"degraded: errors: ValueError: <script> \x1b[31m{{ second line (test_broken.py:6)" in done.stdout
+        assert re.search(r"ValueError at \S+:6: <script> \\x1b\[#\{\{ second line", done.stdout)
         assert "…" not in done.stdout
 
 
 @pytest.mark.real
 @behaviour("operations/OP80")
 @pytest.mark.behaviour("findings3/NO16")
-@pytest.mark.parametrize("without", ["rich", "once", "dumb"])
+@pytest.mark.parametrize("without", ["textual", "once", "dumb"])
 def test_in_a_terminal_the_table_may_be_plain(running: Running, tmp_path: Path, without: str) -> None:
     environment, arguments = dict(running.environment), list(TOP)
-    if without == "rich":
-        (tmp_path / "sitecustomize.py").write_text('import sys\n\nsys.modules["rich"] = None\n')
+    if without == "textual":
+        (tmp_path / "sitecustomize.py").write_text('import sys\n\nsys.modules["textual"] = None\n')
         environment["PYTHONPATH"] += f":{tmp_path}"
     elif without == "once":
         arguments.append("--once")
     else:
         arguments = ["env", "TERM=dumb", *arguments]
-    with Terminal(arguments, environment, width=200) as terminal:
+    with Terminal(arguments, environment, width=200, height=40) as terminal:
         assert terminal.ended() == 0
         assert {"broken/maps", "broken/namespaces"} <= set(controllers(terminal.lines))
-        assert ("pip install ctrlhost[top]" in terminal.text) is (without == "rich")
+        assert ("pip install ctrlhost[top]" in terminal.text) is (without == "textual")
 
 
 @pytest.mark.real
 @behaviour("operations/OP80")
+@pytest.mark.behaviour("oncall/OC12")
 def test_a_host_that_goes_away_and_comes_back(running: Running) -> None:
     with Terminal(TOP, running.environment) as terminal:
         terminal.wait_for(KEYS, "broken/maps")
         # Stopped, it accepts connections but is silent.
         running.host.signal(signal.SIGSTOP)
-        terminal.wait_for("connection lost, trying again: the host at ", "broken/maps")
+        terminal.wait_for("connection lost, data of ", "trying again: the host at", "broken/maps")
         running.host.signal(signal.SIGCONT)
         terminal.wait_for(KEYS, "broken/maps", without=["connection lost"])
         running.host.end()
         # What was seen last stays.
-        terminal.wait_for("connection lost, trying again: no host ", "broken/maps")
+        lines = terminal.wait_for("connection lost, data of ", "trying again: no host", "broken/maps")
+        assert "  LOST  " in lines[0]
         running.host = running.start()
         terminal.wait_for(KEYS, "broken/maps", without=["connection lost"])
         terminal.press("C-c")
