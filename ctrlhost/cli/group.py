@@ -37,6 +37,7 @@ COMMANDS = {
     "models": "Print typed models of a custom kind, generated from its CRD.",
     "chart": "Write a Helm chart that runs plugins in a cluster.",
     "manifests": "Print the manifests that run plugins in a cluster: Deployment, RBAC, CRDs.",
+    "shards": "Print how the replicas of a host share keys.",
     "webhooks": "Renew the authority of webhooks in a cluster.",
     "settings": "Print the settings of the host or of a plugin, and where their values come from.",
     "sandbox": "Run only the embedded API server.",

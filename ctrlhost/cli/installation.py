@@ -10,6 +10,7 @@ import click
 
 from ctrlhost.cli.messages import print_hint
 from ctrlhost.cli.options import CONFIG, FILES, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names, plugin_files
+from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,9 @@ _OPTIONS = (
         "--admin", is_flag=True, default=None, help="Let who may `exec` into a pod act: pause, enqueue, log level."
     ),
     click.option("--leader-elect", is_flag=True, default=None, help="Run two replicas, of which only the leader acts."),
+    click.option(
+        "--shards", type=click.IntRange(min=1), metavar="N", help="Run N replicas that share the keys of controllers."
+    ),
     click.option(
         "--deployments",
         type=click.Choice(["one", "per-plugin"]),
@@ -101,6 +105,7 @@ class Choices:
     image: str | None
     admin: bool | None
     leader_elect: bool | None
+    shards: int | None
     deployments: str
     secrets: tuple[str, ...]
     secret_files: tuple[str, ...]
@@ -122,6 +127,21 @@ class Choices:
 
         plain = [SecretReference.parse(text, mounted=False) for text in self.secrets]
         return plain + [SecretReference.parse(text, mounted=True) for text in self.secret_files]
+
+    def with_shards(self) -> Choices:
+        """Return them with the settings of `--shards` that are not given: one replica may be missing at a time."""
+        from ctrlhost.config.load import Configuration
+
+        known = Configuration.gather(self.config, assignments=self.assignments)
+        if self.shards is None:
+            if known.sharded:
+                raise ConfigError("shards.enabled: the number of replicas is missing", hint="give it with `--shards N`")
+            return self
+        wanted: dict[str, object] = {"min_members": self.shards - 1 if self.shards > 2 else 1}
+        if self.name != _NAME:
+            wanted["name"] = self.name
+        added = [f"shards.{key}={value}" for key, value in wanted.items() if known.given("shards", key) is None]
+        return replace(self, assignments=(*self.assignments, *added))
 
     def with_lease(self) -> Choices:
         """Return them with a Lease of its own: another installation in the namespace must not wait for this one's."""
@@ -152,6 +172,7 @@ class Choices:
             resources=Resources.checked(self.memory, self.memory_limit, self.cpu_limit),
             pod_patch=read_pod_patch(self.set_pod) if self.set_pod is not None else {},
             per_plugin=self.deployments == "per-plugin",
+            shards=self.shards,
             further_namespaces=not self.no_namespaces,
             metrics_from=names(self.metrics_from),
             monitor=self.monitor,
@@ -186,7 +207,7 @@ def describe(choices: Choices, namespace: str) -> Described:
     from ctrlhost.manifests.secrets import check_mounted
 
     chosen, limit, references = names(choices.plugins), names(choices.namespaces), choices.references
-    choices = choices.with_lease()
+    choices = choices.with_lease().with_shards()
     configuration = gather(
         choices.config,
         choices.assignments,
@@ -194,6 +215,7 @@ def describe(choices: Choices, namespace: str) -> Described:
         namespaces=limit,
         admin=choices.admin,
         leader_elect=choices.leader_elect,
+        shards=choices.shards and True,
     )
     for reference in references:
         configuration = configuration.stand_in(reference.plugin, reference.key, reference.flag)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 @click.option("--admin", is_flag=True, default=None, help="Let this user act by commands such as `ctrlhost pause`.")
 @click.option("--dry-run", is_flag=True, default=None, help="Write nothing; log what would change.")
 @click.option("--leader-elect", is_flag=True, default=None, help="Act only while holding a Lease.")
+@click.option("--shards", is_flag=True, default=None, help="Share the keys of controllers with all replicas.")
 @refused("--manifest", "`ctrlhost run` applies no files; `ctrlhost dev` has --manifest", multiple=True)
 @click.option("--listen", metavar="HOST:PORT", help="Address for probes, metrics, status and pages.")
 @click.option("-v", "--verbose", is_flag=True, help="Log lines of level debug, too.")

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ctrlhost.config.settings import (
     ClientSettings,
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctrlhost.config.settings import Compression, Encoding
+    from ctrlhost.config.shard_settings import ShardSettings
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PREFIX = "CTRLHOST_"
-_SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers", "otel")
+_SECTIONS = ("host", "client", "plugins", "controllers", "supervision", "informers", "otel", "shards")
 _TOML = 'settings are TOML: a line `[host]`, and below it lines such as `listen = "127.0.0.1:8484"`'
 
 
@@ -83,7 +85,8 @@ class Configuration:
             configuration._put(*_assignment(assignment))
         for name, value in (flags or {}).items():
             if value is not None and value != ():
-                configuration.tree["host"][_existing(configuration.tree["host"], name)] = value
+                path = ("shards", "enabled") if name == "shards" else ("host", name)
+                configuration._put(path, value)
         return configuration
 
     def given(self, *path: str) -> Given | None:
@@ -99,8 +102,29 @@ class Configuration:
 
     @cached_property
     def host(self) -> HostSettings:
-        """The host's own settings."""
-        return fit(self.tree["host"], HostSettings, "host", self.source)
+        """The host's own settings. With shards, a leader is elected for all that has none."""
+        settings = fit(self.tree["host"], HostSettings, "host", self.source)
+        if not self.sharded or settings.leader_elect:
+            return settings
+        if self.given("host", "leader_elect") is not None:
+            raise ConfigError(
+                "host.leader_elect: `false` and `shards.enabled` are mutually exclusive",
+                hint="leave it out: with shards, a leader runs the controllers without `shard_by`",
+            )
+        return replace(settings, leader_elect=True)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether replicas share the keys of controllers."""
+        # Without the section, a start needs no settings of it.
+        return bool(self.tree.get("shards")) and self.shards.enabled
+
+    @cached_property
+    def shards(self) -> ShardSettings:
+        """How replicas share the keys of controllers."""
+        from ctrlhost.config.shard_settings import ShardSettings
+
+        return fit(self.tree.get("shards", {}), ShardSettings, "shards", self.source)
 
     @cached_property
     def client(self) -> ClientSettings:
@@ -289,9 +313,7 @@ def _assignment(assignment: str) -> tuple[tuple[str, ...], RawValue]:
 
 
 def _path(section: str, rest: Sequence[str], origin: str) -> tuple[str, ...]:
-    needed = {"host": 1, "client": 1, "plugins": 2, "controllers": 2, "supervision": 1, "informers": 1, "otel": 1}[
-        section
-    ]
+    needed = {"plugins": 2, "controllers": 2}.get(section, 1)
     if section == "controllers" and "/" not in rest[0] and len(rest) > needed:
         rest = [f"{rest[0]}/{rest[1]}", *rest[2:]]
     if len(rest) < needed or not all(rest):

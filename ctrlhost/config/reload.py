@@ -49,8 +49,8 @@ def _needs_no_restart(path: Path, old: dict[Path, Any], new: dict[Path, Any]) ->
         case ("host", "log_level") | ("host", "log_levels", *_):
             return True
         case ("controllers", _, setting):
-            # Other namespaces are other informers.
-            return setting != "namespaces"
+            # Other namespaces, and other parts, are other informers.
+            return setting not in ("namespaces", "shard_by")
         case ("supervision", "deadlines", _) | ("supervision", _, "deadlines", _):
             return True
         case ("informers", "memory_budget"):

@@ -28,6 +28,7 @@ JITTER_FACTOR = 1.2
 
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+ShardBy = Literal["namespace", "name", "uid"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,9 @@ class ControllerOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     paused: bool | None = None
     """Begin no reconcile, on any replica; events are queued and merged meanwhile."""
+
+    shard_by: ShardBy | None = None
+    """What the replicas share the keys of the controller by, in place of what the plugin says; with shards only."""
 
     def __post_init__(self) -> None:
         """Reject invalid namespaces and numbers."""

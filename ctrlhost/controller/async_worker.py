@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.watchdog import Watched
     from ctrlhost.controller.worker import WorkerScope
+    from ctrlhost.coordination.ownership import Run as RangeRun
     from ctrlhost.request import Request, Result
 
 #: Seconds between two checks whether the remaining runs were abandoned.
@@ -42,6 +43,8 @@ class AsyncRun:
     thread: int = 0
     #: The outcome of the slot's last run; None before.
     outcome: Future[None] | None = None
+    #: The run of the key in its range; None if the controller is not sharded.
+    part: RangeRun | None = None
 
 
 class AsyncWorkers:
@@ -92,7 +95,7 @@ class AsyncWorkers:
 
     def _feed(self) -> None:
         """Take a key for each free slot until the queue is shut down and empty; return after the last run."""
-        queue, gate, pause = self._scope.queue, self._scope.gate, self._scope.pause
+        queue, gate, pause, shards = self._scope.queue, self._scope.gate, self._scope.pause, self._scope.shards
         while True:
             self._slots.acquire()
             pause.wait()
@@ -111,11 +114,19 @@ class AsyncWorkers:
                 queue.done(key)
                 self._slots.release()
                 continue
+            part = None if shards is None else shards.begin(key, priority)
+            if shards is not None and part is None:
+                queue.done(key)
+                self._slots.release()
+                continue
             run = self._free.popleft()
+            run.part = part
             try:
                 run.outcome = self._loop.submit(self._run_key(run, key, priority, term))
             except RuntimeError:
                 # The plugin has ended.
+                if shards is not None and part is not None:
+                    shards.end(part)
                 return
         while not self._abandoned and wait(self._outcomes(), _PERIOD).not_done:
             pass
@@ -123,7 +134,9 @@ class AsyncWorkers:
     async def _run_key(self, run: AsyncRun, key: Request, priority: int, term: int | None) -> None:
         """Reconcile one key in a term, on the loop's thread, so that the counts need no lock."""
         context, counts, timeout, now = run.context, self._counts, self._scope.results.timeout, run.context.clock.now
-        if term is not None and term != context.term:
+        if run.part is not None:
+            context.enter_range(run.part)
+        elif term is not None and term != context.term:
             context.enter(term)
         self._scope.enter(context)
         run.thread = threading.get_ident()
@@ -139,6 +152,8 @@ class AsyncWorkers:
             # The next run of the key writes after the cancelled writes of this one.
             await in_flight.ended()
         finally:
+            if run.part is not None and self._scope.shards is not None:
+                self._scope.shards.end(run.part)
             seconds = now() - started
             self._scope.history.ended((key, started, seconds, context.worker, context.number, *ending))
             counts.observe(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,10 @@ from ctrlhost.request import Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.shard_gate import ShardGate
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.informers import Informer
     from ctrlhost.own_writes.lister import PluginLister
     from ctrlhost.own_writes.self_events import SelfEvents
@@ -39,11 +43,24 @@ class AttachScope:
     listers: dict[tuple[str, str], PluginLister] = field(default_factory=dict)
     #: Those of `Owns` only.
     owned: dict[tuple[str, str], PluginLister] = field(default_factory=dict)
+    #: What replicas share the controller's keys by; None if they do not.
+    shard_by: ShardBy | None = None
+    #: What admits the runs of a sharded controller; set when all sources are attached.
+    shards: ShardGate | None = None
 
     def primary_requests(self) -> list[Request]:
-        """Return the keys of all cached objects of `For`'s kind."""
+        """Return the keys of all cached objects of `For`'s kind, with shards of those whose range is open here."""
         objects = self.primary.lister.list() if self.primary is not None else ()
-        return [Request(obj.name, obj.namespace) for obj in objects]
+        requests = [Request(obj.name, obj.namespace) for obj in objects]
+        shards = self.shards
+        return requests if shards is None else [request for request in requests if shards.owns(request)]
+
+    def uid_of(self, request: Request) -> str:
+        """Return the uid of a cached object of `For`'s kind; empty if there is none."""
+        if self.primary is None:
+            return ""
+        obj = self.listers[self.primary.api_version, self.primary.kind].get(request.name, request.namespace)
+        return obj.uid if obj is not None else ""
 
 
 class Attachment:
@@ -53,12 +70,16 @@ class Attachment:
         """Own one use of `informer`, and the queue's handler on it; `handle` is None if the source is only read."""
         self.informer = informer
         self.handle = handle
+        #: Queues the requests of ranges that have opened here.
+        self.opened: Callable[[Sequence[Span]], None] = lambda _: None
+        self._lock = threading.Lock()
+        self._renewed = False
 
     def has_synced(self) -> bool:
         """Return whether the first list is in the cache and was passed to the queue."""
-        return self.informer is None or (
-            self.informer.has_synced and (self.handle is None or bool(self.handle.has_synced))
-        )
+        if self.informer is None or self.handle is None or self._renewed:
+            return self.informer is None or self.informer.has_synced
+        return self.informer.has_synced and bool(self.handle.has_synced)
 
     def waiting(self) -> str | None:
         """Return the reason why the source cannot sync for now, such as a kind that is not served, or None."""
@@ -87,11 +108,21 @@ class Attachment:
     def start(self) -> None:
         """Start timers; called when the controller's workers start."""
 
+    def renew(self, enqueue: Callable[[], Any]) -> None:
+        """Fill the queue with the requests of all cached objects once more; `enqueue` adds another such handler."""
+        with self._lock:
+            if (before := self.handle) is not None:
+                self._renewed = True
+                # The new one first: it misses no change.
+                self.handle = enqueue()
+                before.remove()
+
     def detach(self) -> None:
         """Stop filling the queue; listers keep working."""
-        if self.handle is not None:
-            self.handle.remove()
-            self.handle = None
+        with self._lock:
+            if self.handle is not None:
+                self.handle.remove()
+                self.handle = None
 
     def release(self) -> None:
         """Detach, and release the informer, which stops after its last release."""

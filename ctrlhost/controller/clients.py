@@ -98,9 +98,9 @@ class PluginClients:
             bound = self._bound = (permit, self.with_permit(permit))
         return bound[1]
 
-    def permit(self, term: int | None = None) -> Permit:
-        """Return the permit of a term, by default of the current or last one."""
-        return Permit(self.writes, self._tenure.current.number if term is None else term)
+    def permit(self, term: int | None = None, shard: Tenure | None = None) -> Permit:
+        """Return the permit of a term, by default of the current or last one; with `shard`, of that of a range."""
+        return Permit(self.writes, self._tenure.current.number if term is None else term, shard)
 
     def with_permit(self, permit: Permit | UntilFence, self_events: SelfEvents | None = None) -> Client:
         """Return a client whose writes need `permit` last, and are reported to `self_events`."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.declared import Declared
     from ctrlhost.controller.services import PluginScope
     from ctrlhost.controller.status import StatusWriter
+    from ctrlhost.coordination.ownership import Run
     from ctrlhost.coordination.writes import Permit
     from ctrlhost.events.recorder import PluginEvents
     from ctrlhost.models.kinds import KindRef
@@ -170,11 +171,21 @@ class Context(Parameters[K, S, State]):
 
     def enter(self, term: int) -> None:
         """Write in this term from now on; called by the worker between runs."""
-        clients = self._scope.clients
-        self.term, self.permit = term, clients.permit(term)
-        self.in_flight = self.permit.in_flight
-        self.client = clients.with_permit(self.permit, self._scope.self_events)
+        self._enter(self._scope.clients.permit(term))
+
+    def _enter(self, permit: Permit) -> None:
+        self.term, self.permit = permit.term, permit
+        self.in_flight = permit.in_flight
+        self.client = self._scope.clients.with_permit(permit, self._scope.self_events)
         self._async_client = None
+
+    def enter_range(self, run: Run) -> bool:
+        """Write in the tenure of a range from now on; called by the worker. Return whether it is another one."""
+        permit = self.permit
+        if permit is not None and permit.tenure is run.tenure and permit.term == run.term:
+            return False
+        self._enter(self._scope.clients.permit(run.term, run.tenure))
+        return True
 
     @property
     def async_client(self) -> AsyncClient:
@@ -218,7 +229,13 @@ class Context(Parameters[K, S, State]):
 
     @property
     def leading(self) -> bool:
-        """Whether this replica leads now; always true without leader election."""
+        """Whether this replica leads now; always true without leader election.
+
+        In a sharded controller, whether the writes of the run are still sent: the range of its key is here.
+        """
+        permit = self.permit
+        if permit is not None and permit.shard:
+            return not permit.over
         return self._scope.plugin.services.candidacy.leading
 
     @property

@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from ctrlhost.controller.pauses import Paused
     from ctrlhost.controller.pool import Pool
     from ctrlhost.controller.services import PluginScope
+    from ctrlhost.controller.shard_gate import ShardGate
     from ctrlhost.controller.watchdog import RunningKey, Watched
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.entries import Entry
     from ctrlhost.informers import Informer
     from ctrlhost.informers.handle import Handle
+    from ctrlhost.request import Request
 
 #: Seconds between two counts of the objects in a part of a cache.
 _COUNT_EVERY = 10.0
@@ -105,8 +108,8 @@ class Controller:
         self._counts: ControllerCounts | None = None
         self._watchdog: Watchdog | None = None
         self._hot_loops: HotLoops | None = None
-        candidacy = plugin.services.candidacy
-        self._gate = LeaderGate(candidacy.tenure) if options.needs_leader and candidacy.elects else None
+        self._gate = self._make_gate()
+        self._shards: ShardGate | None = None
         self._pause = Pause(self.name, plugin.services.pauses, paused=self.options.paused)
         echoes = options.suppress_echo or any(getattr(source, "suppress_echo", None) for source in sources)
         self._self_events = SelfEvents() if echoes else None
@@ -130,6 +133,35 @@ class Controller:
                 raise PluginLoadError(plugin, f"{own}: invalid source {source!r}", hint=hint)
             if problem := source.check(sources):
                 raise PluginLoadError(plugin, f"{own}: {problem}")
+        if (by := self.options.shard_by) is not None:
+            from ctrlhost.controller.shard_rules import shard_problem
+
+            resources = self._plugin.services.client.resources
+            if unfit := shard_problem(by, self.sources, self.options.needs_leader, resources):
+                raise PluginLoadError(plugin, f"{own}: {unfit.text}", hint=unfit.hint)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the replicas share its keys."""
+        return self.options.shard_by is not None and self._plugin.services.shards is not None
+
+    @property
+    def shards(self) -> ShardGate | None:
+        """What admits its runs while replicas share its keys; None before the workers start."""
+        return self._shards
+
+    @property
+    def awaits_leadership(self) -> bool:
+        """Whether it runs only on the leader."""
+        return self.options.needs_leader and not self.sharded
+
+    def _make_gate(self) -> LeaderGate | None:
+        services = self._plugin.services
+        if self.sharded and services.shards is not None:
+            # While the membership is suspended, keys stay queued.
+            return LeaderGate(services.shards.tenure)
+        elects = self.options.needs_leader and services.candidacy.elects
+        return LeaderGate(services.candidacy.tenure) if elects else None
 
     @property
     def queue(self) -> WorkQueue:
@@ -165,13 +197,15 @@ class Controller:
         limiter.change(own, options.backoff, opened)
 
     def override(self, overrides: ControllerOverrides | None) -> None:
-        """Replace the operator's overrides; the namespaces and the pause stay as they are.
+        """Replace the operator's overrides; the namespaces, the pause and `shard_by` stay as they are.
 
         A run in progress ends by the new limits. Keys that wait for their back-off do so as they were told.
         """
         with self._lock:
             before, after = self.options, self._declared.overridden(overrides)
-            self.options = options = replace(after, namespaces=before.namespaces, paused=before.paused)
+            self.options = options = replace(
+                after, namespaces=before.namespaces, paused=before.paused, shard_by=before.shard_by
+            )
             if self._limiter is not None:
                 self._change_delays(self._limiter, before)
             if self._pool is None or self._counts is None or self._results is None or self._watchdog is None:
@@ -208,15 +242,22 @@ class Controller:
     def declare(self) -> None:
         """Declare the future reads of the sources to the informer factory, before any source attaches."""
         for source in self.sources:
-            source.declare(self._plugin, self._limit())
+            source.declare(self._plugin, self._limit(), self.options.shard_by if self.sharded else None)
 
     def attach(self) -> None:
         """Attach the sources to their informers and the queue; a second call, or one after a stop, does nothing."""
         with self._lock:
             if self._attached is not None or self.queue.shutting_down:
                 return
+            services = self._plugin.services
             scope = AttachScope(
-                self._plugin, self.name, self.queue, self._limit(), self._self_events, self.options.suppress_echo
+                self._plugin,
+                self.name,
+                self.queue,
+                self._limit(),
+                self._self_events,
+                self.options.suppress_echo,
+                shard_by=self.options.shard_by if self.sharded else None,
             )
             attachments: list[Attachment] = []
             try:
@@ -228,6 +269,11 @@ class Controller:
                     attachment.release()
                 raise
             self._attached, self._attachments = scope, attachments
+            if self.options.shard_by is not None and services.shards is not None:
+                from ctrlhost.controller.shard_gate import ShardGate
+
+                ownership, by = services.shards.ownership, self.options.shard_by
+                scope.shards = self._shards = ShardGate(ownership, by, self.queue, self.history, scope.uid_of)
 
     def has_synced(self) -> bool:
         """Return whether every source's first list is in the cache and was passed to the queue."""
@@ -393,7 +439,36 @@ class Controller:
     @property
     def leading(self) -> bool:
         """Whether the controller needs no leadership, or this replica leads; also while it is paused."""
-        return not self.options.needs_leader or self._plugin.services.candidacy.leading
+        services = self._plugin.services
+        if self.sharded and services.shards is not None:
+            return services.shards.tenure.term is not None
+        return not self.options.needs_leader or services.candidacy.leading
+
+    def owns(self, request: Request) -> bool:
+        """Return whether a run of the request would begin here now, of a controller whose keys replicas share."""
+        return self._shards is not None and self._shards.owns(request)
+
+    def owner_of(self, request: Request) -> str:
+        """Return in words which replica has the range of a request; for a controller whose keys replicas share."""
+        shards, gate = self._plugin.services.shards, self._shards
+        if shards is None or gate is None:
+            return "this replica has no ranges yet"
+        place = gate.place(request)
+        if place is None:
+            return "no object of this key is cached here, whose uid its range goes by"
+        return shards.whose(gate.line, place)
+
+    def opened(self, spans: Sequence[Span]) -> None:
+        """Queue the objects of ranges that have opened, once, after all events."""
+        shards = self._shards
+        if shards is not None and (spans := [span for span in spans if span.line == shards.line]):
+            for attachment in self._attachments:
+                attachment.opened(spans)
+
+    def lost(self, spans: Sequence[Span]) -> None:
+        """Forget what is known of the keys of ranges that other replicas have now."""
+        if self._shards is not None:
+            self._shards.lost(spans)
 
     @property
     def leader(self) -> str:
@@ -464,7 +539,7 @@ class Controller:
         plugin = self._plugin
         listers = self._attached.listers if self._attached is not None else {}
         primary = self._attached.primary if self._attached is not None else None
-        needs_leader = self.options.needs_leader
+        needs_leader, awaits = self.options.needs_leader, self.awaits_leadership
         contexts = ControllerScope(
             plugin=plugin,
             controller=self.name,
@@ -473,7 +548,8 @@ class Controller:
             clients=plugin.clients,
             needs_leader=needs_leader,
             self_events=self._self_events,
-            events=plugin.events if needs_leader else plugin.replica_events,
+            # Those of a sharded controller may be sent after its range has moved.
+            events=plugin.events if awaits else plugin.replica_events,
             log=plugin.log,
             primary=listers[primary.api_version, primary.kind] if primary is not None else None,
             listers=listers,
@@ -488,6 +564,7 @@ class Controller:
             self.history,
             self._gate,
             self._pause,
+            self._shards,
             self._hot_loops,
         )
 

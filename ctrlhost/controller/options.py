@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from ctrlhost.config.settings import ShardBy
 from ctrlhost.controller.backoff import Backoff
 from ctrlhost.workqueue import MaxOfRateLimiter
 
@@ -26,6 +27,8 @@ class ControllerOptions:
     timeout: float | None = None
     needs_leader: bool = True
     suppress_echo: bool = False
+    #: What replicas share its keys by, with shards; None for a controller that runs on the leader.
+    shard_by: ShardBy | None = None
     #: When a reconcile counts as stuck; 0: never.
     slow_after: float = SLOW_AFTER
     #: The namespaces that the operator limits this controller to; None for those of the host.
@@ -39,6 +42,8 @@ class ControllerOptions:
             raise TypeError(f"workers must be an integer, got {self.workers!r}")
         if not isinstance(self.timeout, int | float | None) or self.timeout != self.timeout:
             raise TypeError(f"timeout must be a number of seconds, got {self.timeout!r}")
+        if self.shard_by not in (None, *get_args(ShardBy)):
+            raise TypeError(f"shard_by must be one of {', '.join(get_args(ShardBy))}, got {self.shard_by!r}")
         if not isinstance(self.retry, Backoff | None):
             raise TypeError(f"retry must be a ctrlhost.Backoff, got {self.retry!r:.80}")
         if self.rate_limiter is not None:
@@ -57,7 +62,7 @@ class ControllerOptions:
             return self
         changed = {
             name: value
-            for name in ("workers", "timeout", "slow_after", "namespaces", "paused")
+            for name in ("workers", "timeout", "slow_after", "namespaces", "paused", "shard_by")
             if (value := getattr(overrides, name)) is not None
         }
         if (overrides.base_delay, overrides.max_delay) != (None, None):

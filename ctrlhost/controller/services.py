@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.settings import ControllerOverrides
     from ctrlhost.controller.metrics import ReconcileMetrics
     from ctrlhost.controller.observers import Audit, Traces
+    from ctrlhost.coordination.ownership import SharedKeys
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.informers import Informer, InformerFactory
     from ctrlhost.own_writes.lister import PluginLister
@@ -72,6 +73,8 @@ class PluginServices:
     audit: Audit | None = None
     #: What makes spans of reconciles and their requests; None for nothing.
     tracing: Traces | None = None
+    #: How replicas share the keys of controllers with `shard_by`; None if they do not.
+    shards: SharedKeys | None = None
 
 
 class PluginScope:

@@ -24,7 +24,9 @@ from ctrlhost.selectors.namespaces import NamespaceSelector, narrowed, read
 if TYPE_CHECKING:
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.services import PluginScope, PluginServices
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.informers import Informer
     from ctrlhost.informers.caller import Caller
     from ctrlhost.informers.handle import Handle
@@ -63,7 +65,9 @@ class Source(ABC):
         """Return the problem of this source among all `sources` of its controller, or None."""
         return None
 
-    def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:  # noqa: B027 - most need not
+    def declare(  # noqa: B027 - most need not
+        self, scope: PluginScope, limit: Sequence[str], shard_by: ShardBy | None = None
+    ) -> None:
         """Declare the future reads of the source to the informer factory, before any source attaches."""
 
     @abstractmethod
@@ -89,6 +93,7 @@ class SourceOptions(TypedDict, total=False):
     priority: int | None
     reads: Reads
     indexes: Mapping[str, IndexBy]
+    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ class KindSource(Source):
     any time. Selectors have the syntax of the API. A change triggers the controller only if all `predicates` pass it;
     they never hide an object from its lister. `priority` is the priority of the queued keys; None means 0, and -100 for
     the first list and resyncs. `reads` is the part of each object that the controller needs, so that the host caches no
-    more than that. `indexes` are private to the plugin. ValueError or TypeError for an invalid value.
+    more than that. `indexes` are private to the plugin. With `shared` a source of a sharded controller is read whole on
+    every replica; then `reads` is by default the metadata. ValueError or TypeError for an invalid value.
     """
 
     api_version: str
@@ -119,6 +125,8 @@ class KindSource(Source):
     #: Whether the events of the controller's own writes to this kind, creations and deletions included, enqueue
     #: nothing; None: as the controller says of all its sources.
     suppress_echo: bool | None = None
+    #: Whether every replica reads all of it, although the controller is sharded.
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Reject invalid values where the source is created."""
@@ -139,8 +147,15 @@ class KindSource(Source):
         if callable(self.predicates):
             raise TypeError("predicates must be a sequence, not one predicate")
         object.__setattr__(self, "predicates", tuple(self.predicates))
+        if self.shared and self.reads is None:
+            object.__setattr__(self, "reads", "metadata")
         if isinstance(self.reads, str) and self.reads != "metadata":
             raise ValueError(f'reads must be None, "metadata" or a sequence of paths, not {self.reads!r}')
+
+    @property
+    def owned(self) -> bool:
+        """Whether each of its objects names the reconciled object as its controller."""
+        return False
 
     @property
     def late(self) -> bool:
@@ -161,16 +176,17 @@ class KindSource(Source):
         """Return the class, kind and apiVersion."""
         return f"{type(self).__name__} {self.kind} ({self.api_version})"
 
-    def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:
+    def declare(self, scope: PluginScope, limit: Sequence[str], shard_by: ShardBy | None = None) -> None:
         """Declare the reads of the kind, so that a shared informer keeps enough for all of its users."""
         services = scope.services
-        wanted = self._scope(services.client, limit, discover=False)
+        wanted = self._scope(services.client, limit, shard_by, discover=False)
         services.factory.declare(self.api_version, self.kind, **wanted, owner=scope)
 
     def informer(
         self,
         services: PluginServices,
         limit: Sequence[str],
+        shard_by: ShardBy | None = None,
         *,
         discover: bool,
         transform: Any = None,
@@ -180,10 +196,12 @@ class KindSource(Source):
 
         With `discover` this may ask the server whether the kind is namespaced; an unknown kind counts as namespaced.
         """
-        scope = self._scope(services.client, limit, discover=discover)
+        scope = self._scope(services.client, limit, shard_by, discover=discover)
         return services.factory.informer(self.api_version, self.kind, **scope, transform=transform, caller=caller)
 
-    def _scope(self, client: Client, limit: Sequence[str], *, discover: bool) -> dict[str, Any]:
+    def _scope(
+        self, client: Client, limit: Sequence[str], shard_by: ShardBy | None, *, discover: bool
+    ) -> dict[str, Any]:
         namespaces = narrowed(self.namespaces, limit)
         resource = client.resources.known(self.api_version, self.kind)
         if namespaces is not None and resource is None and discover:
@@ -195,7 +213,14 @@ class KindSource(Source):
             "label_selector": self.label_selector,
             "field_selector": self.field_selector,
             "reads": self.cached(),
+            "shard_by": self._shard_by(shard_by),
         }
+
+    def _shard_by(self, by: ShardBy | None) -> Literal["namespace", "name", "uid", "owner"] | None:
+        """Return what the part of its objects that a replica reads goes by; None for all of them."""
+        if by is None or self.shared:
+            return None
+        return "owner" if by == "uid" and not self.is_primary else by
 
     def cached(self) -> Reads:
         """Return the parts to cache: those that are read, and those that the index paths need."""
@@ -212,7 +237,7 @@ class KindSource(Source):
     def attach(self, scope: AttachScope) -> Attachment:
         """Fill the queue from the informer; PluginLoadError if another source has an index of the same name."""
         plugin = scope.plugin
-        informer = self.informer(plugin.services, scope.limit, discover=True)
+        informer = self.informer(plugin.services, scope.limit, scope.shard_by, discover=True)
         try:
             indexes = self._add_indexes(plugin, informer)
             pending = plugin.own_writes.follow(self.api_version, self.kind, informer)
@@ -239,10 +264,19 @@ class KindSource(Source):
 
             if mapping is None:
                 return Attachment(informer)
-            return LateAttachment(informer, enqueue) if self.late else Attachment(informer, enqueue())
+            attachment = LateAttachment(informer, enqueue) if self.late else Attachment(informer, enqueue())
+            if scope.shard_by is not None:
+                attachment.opened = self._opener(scope, attachment, enqueue)
+            return attachment
         except BaseException:
             informer.release()
             raise
+
+    def _opener(
+        self, scope: AttachScope, attachment: Attachment, enqueue: Callable[[], Handle]
+    ) -> Callable[[Sequence[Span]], None]:
+        """Return what queues the requests of ranges that open: of all cached objects, unless `For` has those to run."""
+        return (lambda _: None) if scope.primary is not None else (lambda _: attachment.renew(enqueue))
 
     def _add_indexes(self, plugin: PluginScope, informer: Informer) -> dict[str, str]:
         """Return the names that the indexes have in the informer, which all plugins share."""

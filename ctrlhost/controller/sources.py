@@ -7,11 +7,13 @@ changes.
 from __future__ import annotations
 
 import inspect
+import logging
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ctrlhost import _core
+from ctrlhost.controller.attachment import LOW_PRIORITY
 from ctrlhost.controller.map_function import MapFunction, takes_caches
 from ctrlhost.controller.source import KindSource, Source
 from ctrlhost.controller.ticker import Ticker
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from ctrlhost.controller.attachment import Attachment, AttachScope
     from ctrlhost.controller.caches import Caches
     from ctrlhost.controller.source import SourceOptions
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.informers import Informer
+    from ctrlhost.informers.handle import Handle
     from ctrlhost.models.kinds import KindRef
     from ctrlhost.own_writes.lister import PluginLister
 
@@ -47,6 +51,8 @@ else:
     from ctrlhost.controller.parameters import Parameters
 
     K = object
+
+log = logging.getLogger("ctrlhost.controller")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,39 @@ class For(KindSource, Parameters[K]):
     def _mapping(self, scope: AttachScope) -> Any:  # noqa: ARG002 - the object itself is the request
         return "object"
 
+    def _opener(
+        self,
+        scope: AttachScope,
+        attachment: Attachment,
+        enqueue: Callable[[], Handle],  # noqa: ARG002 - as above
+    ) -> Callable[[Sequence[Span]], None]:
+        """Return what queues the objects of ranges that open, which must pass the predicates as new ones do."""
+        informer, priority = attachment.informer, LOW_PRIORITY if self.priority is None else self.priority
+
+        def opened(spans: Sequence[Span]) -> None:
+            if informer is None:
+                return
+            objects = [obj for span in spans for obj in informer.objects_of(span.start, span.end)]
+            passing = [obj for obj in objects if _passes(scope, self.predicates, obj)]
+            scope.queue.add_many([Request(obj.name, obj.namespace) for obj in passing], priority=priority)
+
+        return opened
+
+
+def _passes(scope: AttachScope, predicates: Sequence[Any], obj: Object) -> bool:
+    """Return whether an object that is new here passes; a predicate of the plugin that raises lets it pass."""
+    for predicate in predicates:
+        entry = scope.plugin.entries.open("predicate", controller=scope.controller)
+        try:
+            with entry:
+                if not predicate(None, obj):
+                    return False
+        except Exception:
+            log.exception("controller %s: a predicate failed for %s", scope.controller, obj.key)
+        finally:
+            entry.close()
+    return True
+
 
 @dataclass(frozen=True, slots=True)
 class Owns(KindSource):
@@ -98,6 +137,11 @@ class Owns(KindSource):
     ensure: bool = True
     prune: bool = False
     track: bool = False
+
+    @property
+    def owned(self) -> bool:
+        """Whether owner references name the reconciled object as the controller."""
+        return self.controller and not self.track
 
     if TYPE_CHECKING:
 
@@ -223,8 +267,9 @@ class Watches(KindSource):
     def _mapping(self, scope: AttachScope) -> Any:
         if isinstance(self.map, ByIndex) and scope.primary is not None:
             return _by_index(f"{scope.plugin.name}/{self.map.index}", scope.primary)
-        if callable(self.map) and (self.model is not None or takes_caches(self.map)):
-            return MapFunction(self.map, self.model, scope)
+        inside = scope.shard_by is not None and not self.shared
+        if callable(self.map) and (inside or self.model is not None or takes_caches(self.map)):
+            return MapFunction(self.map, self.model, scope, inside=inside)
         return self.map
 
 

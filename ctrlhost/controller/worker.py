@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ctrlhost.controller.metrics import WorkerCounts
     from ctrlhost.controller.pauses import Pause
     from ctrlhost.controller.results import Results
+    from ctrlhost.controller.shard_gate import ShardGate
     from ctrlhost.controller.watchdog import Watchdog
     from ctrlhost.coordination.term import Tenure
     from ctrlhost.request import Request
@@ -88,6 +89,8 @@ class WorkerScope:
     #: Pauses the workers while another replica leads; None if leadership cannot change or does not matter.
     gate: LeaderGate | None
     pause: Pause
+    #: Admits the keys whose ranges are open here; None for a controller that is not sharded.
+    shards: ShardGate | None
     #: None if none are looked for.
     hot_loops: HotLoops | None
 
@@ -173,6 +176,7 @@ class Worker:
         """Run the keys, and append those that this worker began or requeued to `done`."""
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, pause, results = scope.reconciler(), scope.gate, scope.pause, scope.results
+        shards, part = scope.shards, None
         attempts, record, now = results.attempts, scope.history.runs.append, context.clock.now
         record_more = scope.history.ended
         limit, buckets = scope.watchdog.limit, counts.buckets
@@ -194,7 +198,7 @@ class Worker:
                 if not term:
                     self._requeue(done)
                     return
-                if term != context.term:
+                if shards is None and term != context.term:
                     context.enter(term)
                     scope.enter(context)
             try:
@@ -202,6 +206,11 @@ class Worker:
             except IndexError:
                 return
             done.append(key)
+            if shards is not None:
+                if (part := shards.begin(key, context.priority)) is None:
+                    continue
+                if context.enter_range(part):
+                    scope.enter(context)
             context.request = key
             context.started = started
             context.number += 1
@@ -218,6 +227,8 @@ class Worker:
             if context.in_flight.writes:
                 # Of threads that the run has left.
                 context.in_flight.wait()
+            if shards is not None and part is not None:
+                shards.end(part)
             ended = now()
             seconds = ended - started
             run = (key, started, seconds, context.worker, context.number)

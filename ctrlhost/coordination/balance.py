@@ -282,3 +282,13 @@ class Pace:
             recent = now < self._changed_at + PATIENCE
             self._moving |= recent or now >= self._uneven_since + PATIENCE
         return self._moving
+
+
+def shares(shards: ShardMap) -> dict[Incarnation, int]:
+    """Return the weight that each owner in the map has."""
+    loads: dict[Incarnation, int] = {}
+    for line in shards.lines.values():
+        for entry in line:
+            if entry.owner is not None:
+                loads[entry.owner] = loads.get(entry.owner, 0) + entry.weight
+    return loads

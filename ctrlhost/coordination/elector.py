@@ -46,8 +46,9 @@ class LeaderElector:
     """A candidate that acquires and renews one Lease, on its own thread.
 
     The callbacks run on that thread and must not block: `on_started_leading` and `on_stopped_leading` alternate, and
-    `on_new_leader(identity)` is called for each new holder, with "" when the lease was released. After losing the lease
-    the elector is a candidate again. One that has withdrawn reads the Lease when it changes, and writes nothing.
+    `on_new_leader(identity)` is called for each new holder, with "" when the lease was released. `on_renewed` is called
+    after each write that begins a term or makes it last longer. After losing the lease the elector is a candidate
+    again. One that has withdrawn reads the Lease when it changes, and writes nothing.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class LeaderElector:
         on_started_leading: Callable[[], None] = lambda: None,
         on_stopped_leading: Callable[[], None] = lambda: None,
         on_new_leader: Callable[[str], None] = lambda _: None,
+        on_renewed: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without a request. ValueError for a lock without an identity."""
         if not lock.identity:
@@ -71,6 +73,7 @@ class LeaderElector:
         self._on_started_leading = on_started_leading
         self._on_stopped_leading = on_stopped_leading
         self._on_new_leader = on_new_leader
+        self._on_renewed = on_renewed
         self._observed: LeaderElectionRecord | None = None
         self._observed_at = 0.0
         self._reported: str | None = None
@@ -236,6 +239,7 @@ class LeaderElector:
         if begins:
             log.info("%s became leader of lease %s", self.lock.identity, self.lock)
             self._call(self._on_started_leading)
+        self._call(self._on_renewed)
         return True
 
     def _lose(self) -> None:

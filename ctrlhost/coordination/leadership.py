@@ -71,6 +71,16 @@ def lease_permissions(names: Iterable[str], namespace: str) -> list[Permission]:
     ]
 
 
+def shard_permissions(settings: HostSettings, namespace: str) -> list[Permission]:
+    """Return the permissions of a replica that shares keys with others, beyond those for leader election.
+
+    The Leases of members have names of their own; namespaces are listed once, for the first map.
+    """
+    group, where = API_VERSION.partition("/")[0], settings.leader_elect_resource_namespace or namespace
+    leases = Permission(group, ["leases"], ["create", "get", "list", "watch", "update", "delete"], namespace=where)
+    return [leases, Permission("", ["namespaces"], ["list"])]
+
+
 class LeaseState(NamedTuple):
     """One lease as this replica sees it."""
 

@@ -35,7 +35,7 @@ class Membership:
         *,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare without a request. `changed` is called on the elector's thread when a term begins or ends."""
+        """Prepare without a request. `changed` is called on the elector's thread: a term begins, goes on or ends."""
         self.name = member_name(fleet, secrets.token_hex(4))
         identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
         self._lock = LeaseLock(client, namespace, self.name, identity, {FLEET: fleet})
@@ -43,7 +43,7 @@ class Membership:
         self._changed = changed
         self._began: float | None = None
         self.elector = LeaderElector(
-            self._lock, clock, config, on_started_leading=self._begin, on_stopped_leading=self._end
+            self._lock, clock, config, on_started_leading=self._begin, on_stopped_leading=self._end, on_renewed=changed
         )
         self.tenure = self.elector.tenure
 
@@ -91,7 +91,6 @@ class Membership:
 
     def _begin(self) -> None:
         self._began = self._clock.now()
-        self._changed()
 
     def _end(self) -> None:
         self._began = None

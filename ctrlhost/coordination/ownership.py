@@ -8,6 +8,7 @@ a thread, cannot write any more.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +17,7 @@ from ctrlhost.coordination.shard_map import END
 from ctrlhost.coordination.term import Tenure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ctrlhost.clock import Clock
     from ctrlhost.coordination.shard_map import Incarnation, ShardMap
@@ -77,6 +78,16 @@ class Run:
         return self.tenure.term == self.term
 
 
+class SharedKeys(NamedTuple):
+    """What controllers need to share their keys with those of other replicas."""
+
+    ownership: Ownership
+    #: That of this replica's membership.
+    tenure: Tenure
+    #: Returns in words whose range a hash on a line is in.
+    whose: Callable[[str, int], str]
+
+
 class Ownership:
     """The ranges of one replica. Callable from any thread; one thread accepts maps."""
 
@@ -87,16 +98,20 @@ class Ownership:
         *,
         opened: Callable[[Span], None] = lambda _: None,
         lost: Callable[[Span], None] = lambda _: None,
+        drained: Callable[[], None] = lambda: None,
     ) -> None:
         """Own nothing. `holds` says whether the caches hold a range.
 
-        `opened` and `lost` are called for each range, with the lock held: they must not wait, nor call this object.
+        `opened` and `lost` are called for each range, `drained` when the last run of a closed one has ended; all with
+        the lock held: they must not wait, nor call this object.
         """
         self._clock = clock
         self._holds = holds
-        self._opened, self._lost = opened, lost
+        self._opened, self._lost, self._drained = opened, lost, drained
         self._lock = threading.RLock()
         self._ranges: dict[Span, Range] = {}
+        #: The starts of the ranges of each line in order, each with its range.
+        self._places: dict[str, tuple[list[int], list[Range]]] = {}
         self._runs: set[Run] = set()
         #: Tenures of ranges that were cut or joined, while runs last that began in them.
         self._former: list[Tenure] = []
@@ -112,6 +127,7 @@ class Ownership:
         with self._lock:
             if me != self._me:
                 self._me, former, self._ranges = me, self._ranges, {}
+                self._places = {}
                 for part in former.values():
                     self._leave(part)
             before, self._term = self._term, term
@@ -146,6 +162,7 @@ class Ownership:
                 elif part.phase is Phase.CLOSING and later and entry.claimant in (None, me):
                     part.phase = Phase.WARMING
             before, self._ranges = self._ranges, owned
+            self._places = _places(owned)
             for span, former in before.items():
                 if span not in owned:
                     self._leave(former)
@@ -223,6 +240,9 @@ class Ownership:
             if run.tenure in self._former and not any(other.tenure is run.tenure for other in self._runs):
                 self._former.remove(run.tenure)
                 run.tenure.end()
+            part = self._find(run.line, run.place)
+            if part is not None and part.phase is Phase.CLOSING and not self.running(part.span):
+                self._drained()
 
     def owns(self, line: str, place: int) -> bool:
         """Return whether a run of a key would begin here."""
@@ -246,7 +266,22 @@ class Ownership:
             return {span: part.phase for span, part in self._ranges.items()}
 
     def _find(self, line: str, place: int) -> Range | None:
-        return next((part for span, part in self._ranges.items() if span.covers(line, place)), None)
+        starts, parts = self._places.get(line, _NOTHING)
+        number = bisect_right(starts, place) - 1
+        return parts[number] if number >= 0 and place < parts[number].span.end else None
+
+
+_NOTHING: tuple[list[int], list[Range]] = ([], [])
+
+
+def _places(ranges: Mapping[Span, Range]) -> dict[str, tuple[list[int], list[Range]]]:
+    """Return the starts of the ranges of each line in order, each with its range."""
+    places: dict[str, tuple[list[int], list[Range]]] = {}
+    for span, part in sorted(ranges.items()):
+        starts, parts = places.setdefault(span.line, ([], []))
+        starts.append(span.start)
+        parts.append(part)
+    return places
 
 
 def _overlap(one: Span, other: Span) -> bool:

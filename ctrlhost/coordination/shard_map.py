@@ -15,7 +15,7 @@ import msgspec
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 #: The format that this version reads and writes.
 VERSION = 1
@@ -33,6 +33,10 @@ class MalformedMap(CtrlhostError):
 
 class NewerMap(CtrlhostError):
     """A later version of ctrlhost wrote the map; this one must not touch it."""
+
+
+class UnfitMap(CtrlhostError):
+    """The map says that a controller is sharded by something else; the message names it."""
 
 
 class OversizedMap(CtrlhostError):
@@ -101,9 +105,11 @@ class ShardMap:
             raise OversizedMap(f"shard map: {len(text)} bytes are more than the {LIMIT} of a map; it stays as it is")
         return text.decode()
 
-    def next(self, lines: Mapping[str, Line]) -> ShardMap:
-        """Return the next version of the map, with these lines."""
-        return replace(self, epoch=self.epoch + 1, lines=lines)
+    def next(self, lines: Mapping[str, Line], shard_by: Mapping[str, str] | None = None) -> ShardMap:
+        """Return the next version of the map, with these lines, and with these controllers if they are other ones."""
+        return replace(
+            self, epoch=self.epoch + 1, lines=lines, shard_by=self.shard_by if shard_by is None else shard_by
+        )
 
 
 class _Text(msgspec.Struct):
@@ -161,6 +167,16 @@ def _entry(where: str, entry: list[Any], members: Mapping[str, Incarnation]) -> 
     return ShardRange(int(start, 16), members.get(str(owner)), members.get(str(claimant)), weight, tuple(unknown))
 
 
+def line_of(by: str) -> str:
+    """Return the line on which the keys of a controller are, by what it is sharded by: names are with namespaces."""
+    return "uid" if by == "uid" else "namespace"
+
+
+def lines_of(shard_by: Iterable[str]) -> set[str]:
+    """Return the lines on which the keys of controllers are, by what these are sharded by."""
+    return {line_of(by) for by in shard_by}
+
+
 def new_map(
     identity: str, shard_by: Mapping[str, str], members: int, hashes: Collection[int], *, epoch: int = 0
 ) -> ShardMap:
@@ -171,8 +187,8 @@ def new_map(
     parts = RANGES_PER_MEMBER * max(members, 1)
     ordered = sorted(set(hashes))
     lines: dict[str, Line] = {}
-    by = set(shard_by.values())
-    if by & {"namespace", "name"}:
+    by = lines_of(shard_by.values())
+    if "namespace" in by:
         count = max(min(parts, len(ordered)), 1)
         places = [len(ordered) * part // count for part in range(count + 1)]
         lines["namespace"] = tuple(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ctrlhost.coordination.balance import Balance, Member, Pace, balance, grain, reshaped
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
-from ctrlhost.coordination.shard_map import END, NewerMap, new_map
+from ctrlhost.coordination.shard_map import END, NewerMap, UnfitMap, lines_of, new_map
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Shards:
         caches: Caches,
         clock: Clock,
         *,
-        shard_by: Mapping[str, str],
+        shard_by: Mapping[str, str] | None = None,
         min_members: int = 1,
         hashes: Callable[[], Collection[int]] = tuple,
     ) -> None:
@@ -98,13 +98,17 @@ class Shards:
         self.membership, self.fleet, self.store = membership, fleet, store
         self.ownership, self.caches = ownership, caches
         self._clock = clock
-        self._shard_by, self._min_members, self._hashes = shard_by, min_members, hashes
+        #: What the sharded controllers of this replica are sharded by.
+        self.shard_by: Mapping[str, str] = shard_by or {}
+        self._min_members, self._hashes = min_members, hashes
         self._pace = Pace(clock)
         self._turns = Turns(clock)
         #: The id of the map that this member has accepted, and whether each held Lease had it in a list since then.
         self._accepted = ""
         self._cleared = False
         self._reported = float("-inf")
+        #: Since when each range of this replica has been closed.
+        self._closed: dict[Span, float] = {}
         #: Since when each closed range has had no run.
         self._drained: dict[Span, float] = {}
         #: What should be where, as of the last step, and when this member took part for the first time.
@@ -126,6 +130,50 @@ class Shards:
             return f"shards: waits for {len(awaited)} ranges"
         return ""
 
+    def may_join(self) -> bool:
+        """Read the map and all Leases; return whether the map suits the controllers here, or nobody else lives.
+
+        Sends requests; `problem` is why this replica must not join.
+        """
+        problem = ""
+        try:
+            self.store.refresh()
+            self.fleet.relist()
+            if (disagreement := self._disagreement()) and self.others_live():
+                problem = disagreement
+        except NewerMap as error:
+            problem = str(error)
+        except CtrlhostError as error:
+            log.warning("shards: cannot join yet: %s", error)
+            return False
+        if problem and problem != self.problem:
+            log.error("%s: this replica does not join", problem)
+        self.problem = problem
+        return not problem
+
+    def _disagreement(self) -> str:
+        """Return why the map does not suit the controllers here; empty if it does."""
+        known = self.store.shards.shard_by if self.store.shards is not None else {}
+        for name, by in sorted(self.shard_by.items()):
+            if known.get(name, by) != by:
+                return (
+                    f"shards: controller {name} is sharded by {by} here, but by {known[name]} in the shard map "
+                    "(hint: scale to 0, or rename the controller)"
+                )
+        return ""
+
+    def closing_for(self, seconds: float) -> list[Span]:
+        """Return the ranges that have been closed for so long, and are kept since a run lasts. For any thread."""
+        before = self._clock.now() - seconds
+        return [span for span, at in list(self._closed.items()) if at <= before and self.ownership.running(span)]
+
+    def others_live(self, *, staying: bool = False) -> bool:
+        """Return whether another member has renewed its Lease within its duration, with `staying` one that stays."""
+        silent = {seen.incarnation for seen in self.fleet.silent()}
+        living = [member for member in self.fleet.members() if member.incarnation not in silent]
+        others = [member for member in living if member.incarnation.lease != self.membership.name]
+        return any(not (staying and member.leaving) for member in others)
+
     def step(self) -> None:
         """Follow the map and do what is due. Requests that fail are tried again in the next step."""
         standing = self.membership.standing()
@@ -137,7 +185,7 @@ class Shards:
         try:
             if self._refresh() and self._follow():
                 self._tend(me)
-        except NewerMap as error:
+        except (NewerMap, UnfitMap) as error:
             if not self.problem:
                 log.error("%s: this replica leaves", error)
                 self.problem = str(error)
@@ -151,13 +199,16 @@ class Shards:
     def _refresh(self) -> bool:
         """Read the map if that is needed; write a new one in place of a lost one, if it is this member's turn."""
         self.store.refresh()
-        if not self.store.lost:
+        disagreement = "" if self.store.lost else self._disagreement()
+        if disagreement and self.others_live():
+            raise UnfitMap(disagreement)
+        if not self.store.lost and not disagreement:
             return True
         if not self._due(["map"]):
             return False
         before, count = self.store.shards, max(len(self._members()), self._min_members)
         epoch = before.epoch + 1 if before is not None else 1
-        shards = new_map(uuid.uuid4().hex, self._shard_by, count, self._hashes(), epoch=epoch)
+        shards = new_map(uuid.uuid4().hex, self.shard_by, count, self._hashes(), epoch=epoch)
         if self.store.write(shards):
             log.info("wrote a new shard map %s", shards.id)
             return True
@@ -205,6 +256,8 @@ class Shards:
         assert shards is not None  # noqa: S101 - `_follow` has accepted it
         if self.fleet.incomplete:
             self.fleet.relist()
+        if self._add_controllers(shards):
+            return
         self._wishes = self._balanced(me, shards)
         if self._joined_at is None:
             self._joined_at = self._clock.now()
@@ -219,6 +272,19 @@ class Shards:
             if need in due:
                 self.fleet.clean(seen)
         self._change(me, shards, {span for need, span in free.items() if need in due})
+
+    def _add_controllers(self, shards: ShardMap) -> bool:
+        """Add the controllers that the map does not know, and their lines; return whether there are some."""
+        missing = self.shard_by.keys() - shards.shard_by.keys()
+        if not missing:
+            return False
+        by = {**shards.shard_by, **{name: self.shard_by[name] for name in missing}}
+        lines = dict(shards.lines)
+        if not lines_of(by.values()) <= lines.keys():
+            count = max(len(self._members()), self._min_members)
+            lines = {**new_map(shards.id, by, count, self._hashes()).lines, **lines}
+        self.store.write(shards.next(lines, by))
+        return True
 
     def _is_free(self, entry: ShardRange) -> bool:
         return entry.owner is None or self.fleet.over(entry.owner)
@@ -248,6 +314,7 @@ class Shards:
         """Write all changes that this member may make now, in one epoch."""
         closing = {span for span, phase in self.ownership.phases().items() if phase is Phase.CLOSING}
         self._drained = {span: at for span, at in self._drained.items() if span in closing}
+        self._closed = {span: self._closed.get(span, self._clock.now()) for span in closing}
         lines: dict[str, list[ShardRange]] = {name: list(line) for name, line in shards.lines.items()}
         for span, place in spans(shards):
             entry = shards.lines[span.line][place]

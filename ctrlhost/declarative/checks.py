@@ -36,7 +36,7 @@ MOST = 20
 _LISTS = ("owns", "watches", "predicates")
 _OPTIONS = (
     *("name", *_LISTS, "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter", "suppress_echo"),
-    *("enabled", "gone", "status"),
+    *("shard_by", "enabled", "gone", "status"),
 )
 #: Decorators whose functions may be generators, since their results are only iterated; async ones may not.
 _ITERATED = ("index", "permission", "report", "setup")

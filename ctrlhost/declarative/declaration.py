@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OF_SETTINGS = frozenset(
     {
         *("kind", "owns", "watches", "every", "workers", "timeout", "needs_leader", "retry", "rate_limiter"),
-        *("suppress_echo", "enabled", "first_after"),
+        *("suppress_echo", "shard_by", "enabled", "first_after"),
     }
 )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.attachment import AttachScope
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.services import PluginScope
@@ -128,8 +129,10 @@ class LeftoverSource(KindSource):
     selected_labels: str | None = None
     selected_fields: str | None = None
     leftovers: Leftovers = field(default_factory=lambda: Leftovers(frozenset(), OwnedKinds("", "", ())))
+    #: The host drops what other replicas run.
+    shared: bool = True
 
-    def declare(self, scope: PluginScope, limit: Sequence[str]) -> None:
+    def declare(self, scope: PluginScope, limit: Sequence[str], shard_by: ShardBy | None = None) -> None:
         """Declare nothing: the controller must not become a view of this watch, which keeps nearly nothing."""
 
     def permissions(self, plural: Plural, limit: Sequence[str]) -> Any:  # noqa: ARG002 - those of `For` are enough

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
     from ctrlhost.cache import Object
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.backoff import Backoff
     from ctrlhost.controller.sources import For, Owns, Watches
     from ctrlhost.declarative.decorators import (
@@ -128,6 +129,7 @@ class Plugin(Parameters[S, State]):
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         suppress_echo: OfSettings[bool, S] = False,
+        shard_by: OfSettings[ShardBy | None, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
@@ -148,6 +150,7 @@ class Plugin(Parameters[S, State]):
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         suppress_echo: OfSettings[bool, S] = False,
+        shard_by: OfSettings[ShardBy | None, S] = None,
         enabled: OfSettings[bool, S] = True,
         gone: Literal[False] = False,
         status: Literal["subresource", "object"] = "subresource",
@@ -169,6 +172,7 @@ class Plugin(Parameters[S, State]):
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         suppress_echo: OfSettings[bool, S] = False,
+        shard_by: OfSettings[ShardBy | None, S] = None,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[K, S, State]: ...
@@ -189,6 +193,7 @@ class Plugin(Parameters[S, State]):
         retry: OfSettings[Backoff | None, S] = None,
         rate_limiter: OfSettings[Any, S] = None,
         suppress_echo: OfSettings[bool, S] = False,
+        shard_by: OfSettings[ShardBy | None, S] = None,
         enabled: OfSettings[bool, S] = True,
         status: Literal["subresource", "object"] = "subresource",
     ) -> GoneDecorator[Object, S, State]: ...
@@ -216,6 +221,7 @@ class Plugin(Parameters[S, State]):
           `rate_limiter` is an object with the methods of `ctrlhost.workqueue.RateLimiter`.
         - With `suppress_echo`, the events of its own writes to the reconciled kind and to `watches` do not call it;
           those of its writes to `owns` never do.
+        - With `shard_by`, replicas of a host that has shards share its objects, by their "namespace", "name" or "uid".
         - `status="object"` writes the status of a kind without the status subresource with the object.
         - `name` is the kind in lower case by default.
 

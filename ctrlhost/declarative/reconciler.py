@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctrlhost.request import Request
 
 #: The options that the host knows, too.
-_OPTIONS = ("workers", "timeout", "needs_leader", "retry", "rate_limiter", "suppress_echo")
+_OPTIONS = ("workers", "timeout", "needs_leader", "retry", "rate_limiter", "suppress_echo", "shard_by")
 
 
 class Reconciler:

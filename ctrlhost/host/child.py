@@ -172,6 +172,9 @@ class ChildHost(Host):
             ask=self._ask,
         )
 
+    def _make_shards(self, client: Client, factory: InformerFactory) -> None:
+        """Return None: the controllers of an isolated plugin are not sharded."""
+
     def _services_of(self, runtime: PluginRuntime, services: PluginServices) -> PluginServices:
         if self.leadership is not None:
             return super()._services_of(runtime, services)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ctrlhost.events.recorder import EventRecorder
     from ctrlhost.host.gil_watch import GilWatch
     from ctrlhost.host.metrics_access import MetricsAccess
+    from ctrlhost.host.shards import HostShards
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.child import ChildAttempt
 
@@ -327,6 +328,8 @@ class Host:
         self._rights.start()
         for runtime in self.plugins:
             runtime.work()
+        if self.state.shards is not None:
+            self.state.shards.start()
 
     def _services(self, overrides: Mapping[str, Any]) -> Any:
         from ctrlhost.controller.clients import ClientCounts
@@ -350,6 +353,7 @@ class Host:
 
             named = [plugin.name for plugin in self.plugins if not self._elects_itself(plugin)]
             state.leadership = Leadership(self.settings, named, client, self.clock, self.events, self._on_election)
+        state.shards = self._make_shards(client, factory)
         if client.metrics is not None:
             client.metrics.on_write = state.writes.wrote
             client.metrics.on_forbidden = self._rights.forbidden
@@ -371,6 +375,7 @@ class Host:
             addressed=self._addressed,
             audit=self._audit_log(),
             tracing=self._tracing(),
+            shards=state.shards.keys if state.shards is not None else None,
         )
         return state.services
 
@@ -388,6 +393,14 @@ class Host:
 
         return Tracing(self.configuration.otel)
 
+    def _make_shards(self, client: Client, factory: InformerFactory) -> HostShards | None:
+        """Return this replica's part in the keys that replicas share; None if they do not."""
+        if not self.configuration.sharded or not self.settings.leader_elect:
+            return None
+        from ctrlhost.host.shards import HostShards
+
+        return HostShards(self.plugins, self.configuration.shards, self.settings, client, factory, self.clock)
+
     def _addressed(self, crd: dict[str, Any]) -> dict[str, Any]:
         webhooks = self.state.webhooks
         return crd if webhooks is None else webhooks.registration.addressed(crd)
@@ -404,6 +417,10 @@ class Host:
         own += [state.api_servers if self._probes else None, QueueCollector(self._is_ours, self._stands_by)]
         own += [None if metrics.child else state.processor, self._metrics_access, state.children]
         own.append(state.leadership.metrics if state.leadership is not None else None)
+        if state.shards is not None:
+            from ctrlhost.host.shard_metrics import ShardMetrics
+
+            own.append(ShardMetrics(state.shards))
         # The host answers for isolated plugins, too.
         own.append(None if metrics.child else self._servers)
         for collector in own:
@@ -477,9 +494,12 @@ class Host:
         """
         if self._stopped:
             return True
-        deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         self.stopping.set()
         self.inspection.changed()
+        if self.state.shards is not None:
+            # The plugins work until others have taken over.
+            self.state.shards.hand_over(timeout)
+        deadline = time.monotonic() + (self.settings.drain_timeout if timeout is None else timeout)
         if self.state.webhooks is not None:
             # Before its plugins end, which answer no more then.
             self.state.webhooks.registration.stop()
@@ -491,6 +511,8 @@ class Host:
             self.events.flush(max(_EVENTS_TIMEOUT, deadline - time.monotonic()))
         self._stopped = True
         self._tenure.end()
+        if self.state.shards is not None:
+            self.state.shards.stop(drained=len(drained) == len(self.plugins))
         if self.leadership is not None:
             # Another replica may lead only after all work of this leader has ended.
             self.leadership.stop(drained)
@@ -579,6 +601,8 @@ class Host:
 
     def _plugin_changed(self) -> None:
         self.inspection.changed()
+        if self.state.shards is not None:
+            self.state.shards.wake()
         self._notify()
 
     def _notify(self) -> None:

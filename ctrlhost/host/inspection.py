@@ -205,6 +205,8 @@ class Inspection:
         self._step = "informers"
         factory = self._host.factory
         look.outside = self._host.api_servers.checks()
+        if self._host.shards is not None:
+            look.outside.append(self._host.shards.check())
         look.outside += [_informer_check(informer.status()) for informer in (factory.informers() if factory else ())]
         if self._host.webhooks is not None:
             look.outside.append(self._host.webhooks.check())
@@ -275,6 +277,14 @@ class Inspection:
             parts = {part: [_encodable(item) for item in getattr(first, part)] for part in first._fields}
             queues.append({"controller": controller.name, "counts": counts, **parts})
         return queues + [queue for view in self.views() for queue in view.queues()]
+
+    def shards(self) -> dict[str, Any] | None:
+        """Return how replicas share keys: the map, and what this one does with its ranges; None if they do not."""
+        if self._host.shards is None:
+            return None
+        from ctrlhost.host.shard_report import shard_report
+
+        return shard_report(self._host.shards)
 
     def page_paths(self) -> dict[str, list[str]]:
         """Return the paths of the plugins' pages, by plugin."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.leadership import Leadership
     from ctrlhost.host.children import Children
     from ctrlhost.host.metrics import HostMetrics
+    from ctrlhost.host.shards import HostShards
     from ctrlhost.host.webhooks.serving import Webhooks
     from ctrlhost.informers import InformerFactory
     from ctrlhost.supervisor.processor import PluginProcessor
@@ -51,6 +52,8 @@ class HostState:
     children: Children | None = None
     #: The leader elections; None without any.
     leadership: Leadership | None = None
+    #: This replica's part in the keys that replicas share; None without shards.
+    shards: HostShards | None = None
     #: The webhooks of plugins; None until a plugin with some is set up.
     webhooks: Webhooks | None = None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctrlhost.config.settings import HostSettings
+    from ctrlhost.config.shard_settings import ShardSettings
     from ctrlhost.manifests.installation import Installation
     from ctrlhost.manifests.listeners import Listeners
     from ctrlhost.manifests.webhooks import WebhookObjects
@@ -74,6 +75,14 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
+class Shards:
+    """How many replicas share the keys of controllers, and by which settings."""
+
+    replicas: int
+    settings: ShardSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """One Deployment: a host with some plugins, under an account of its own.
 
@@ -98,6 +107,8 @@ class Workload:
     webhooks: WebhookObjects | None = None
     #: Arguments that make one of several Deployments different from the others.
     own_arguments: Sequence[str] = ()
+    #: How many pods share the keys of controllers, and how; None if they do not.
+    shards: Shards | None = None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -112,7 +123,26 @@ class Workload:
     @property
     def replicas(self) -> int:
         """How many pods run at once."""
+        if self.shards is not None:
+            return self.shards.replicas
         return 2 if self.settings.leader_elect else 1
+
+    @property
+    def grace(self) -> int:
+        """How many seconds a pod has to end."""
+        handover = float(self.shards.settings.handover_timeout) if self.shards is not None else 0.0
+        return round(handover + self.settings.drain_timeout) + _GRACE
+
+    @property
+    def strategy(self) -> dict[str, Any]:
+        """How pods are replaced.
+
+        Without leader election two hosts must never run at once, not even during an update: both would write. With
+        shards a new one comes before an old one goes, whose keys it takes.
+        """
+        if self.shards is not None:
+            return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+        return {"type": "RollingUpdate" if self.settings.leader_elect else "Recreate"}
 
 
 def config_map(name: str, namespace: str, config: str) -> dict[str, Any]:
@@ -130,8 +160,7 @@ def deployment(workload: Workload) -> dict[str, Any]:
         "metadata": workload.metadata,
         "spec": {
             "replicas": workload.replicas,
-            # Without leader election two hosts must never run at once, not even during an update: both would write.
-            "strategy": {"type": "RollingUpdate" if workload.settings.leader_elect else "Recreate"},
+            "strategy": workload.strategy,
             "selector": {"matchLabels": workload.labels},
             "template": {
                 "metadata": {"labels": {**workload.installation.labels, **workload.labels}, "annotations": annotations},
@@ -155,7 +184,7 @@ def _pod(workload: Workload) -> dict[str, Any]:
     pod: dict[str, Any] = {
         "serviceAccountName": workload.name,
         "automountServiceAccountToken": True,
-        "terminationGracePeriodSeconds": round(workload.settings.drain_timeout) + _GRACE,
+        "terminationGracePeriodSeconds": workload.grace,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -214,7 +243,9 @@ def _arguments(workload: Workload) -> list[str]:
         # A selector may contain commas.
         selected = [namespace for namespace in settings.namespaces if namespace.startswith(LABEL)]
         arguments += [f"--namespace={namespace}" for namespace in (listed, *selected) if namespace]
-    if settings.leader_elect:
+    if workload.shards is not None:
+        arguments.append("--shards")
+    elif settings.leader_elect:
         arguments.append("--leader-elect")
     if settings.admin:
         arguments.append("--admin")

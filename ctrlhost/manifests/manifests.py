@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ctrlhost.coordination.leadership import check_plugins, lease_names
-from ctrlhost.manifests.deployment import Resources, Workload, config_map, deployment
+from ctrlhost.manifests.deployment import Resources, Shards, Workload, config_map, deployment
 from ctrlhost.manifests.installation import Installation, is_own
 from ctrlhost.manifests.kind_roles import kind_roles
 from ctrlhost.manifests.listeners import METRICS, listeners
@@ -62,6 +62,8 @@ class Deployed:
     certified: bool = False
     #: Whether cert-manager makes the certificate of webhooks.
     cert_manager: bool = False
+    #: How many replicas share the keys of controllers; None if they do not.
+    shards: int | None = None
 
 
 def manifests(
@@ -82,6 +84,7 @@ def manifests(
             workload.name,
             workload.namespace,
             workload.webhooks,
+            shards=workload.shards is not None,
         )
     ]
     yield from map(installation.labelled, _namespaces(deployed, roles))
@@ -126,7 +129,7 @@ def _workloads(
     settings = configuration.host
     groups = [[plugin] for plugin in plugins] if deployed.per_plugin else [list(plugins)]
     for group in groups:
-        name, own, arguments = deployed.name, settings, []
+        name, own, arguments = deployed.name, settings, list[str]()
         if deployed.per_plugin:
             (plugin,) = group
             name = f"{deployed.name}-{name_part(plugin.name)}"
@@ -136,6 +139,8 @@ def _workloads(
             if settings.leader_elect:
                 # `leader_elect_plugins` may name plugins of the other Deployments.
                 arguments = [f"--set=host.leader_elect_resource_name={lease}", "--set=host.leader_elect_plugins="]
+            if deployed.shards is not None:
+                arguments.append(f"--set=shards.name={lease}")
         chosen = tuple(plugin.name for plugin in group)
         yield Workload(
             name=name,
@@ -158,6 +163,7 @@ def _workloads(
                 cert_manager=deployed.cert_manager,
             ),
             own_arguments=arguments,
+            shards=None if deployed.shards is None else Shards(deployed.shards, configuration.shards),
         )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.client.builtin_kinds import builtin_plural
 from ctrlhost.controller.source import permissions_in
-from ctrlhost.coordination.leadership import lease_names, lease_permissions
+from ctrlhost.coordination.leadership import lease_names, lease_permissions, shard_permissions
 from ctrlhost.manifests.installation import outside
 from ctrlhost.manifests.loading import collect_crds
 from ctrlhost.permissions import Permission
@@ -48,14 +48,21 @@ def make_roles(
     account: str,
     namespace: str,
     webhooks: WebhookObjects | None = None,
+    *,
+    shards: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the roles that a host with these plugins needs, with their bindings to its service account."""
+    """Return the roles that a host with these plugins needs, with their bindings to its service account.
+
+    With `shards`, replicas of it share the keys of controllers.
+    """
     permissions = collect_permissions(plugins, settings)
     if webhooks is not None:
         permissions += webhooks.permissions()
     if settings.leader_elect:
         leases = lease_names(settings, [plugin.name for plugin in plugins])
         permissions += lease_permissions(leases, settings.leader_elect_resource_namespace or namespace)
+    if shards:
+        permissions += shard_permissions(settings, namespace)
     return roles(account, namespace, permissions)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost.cache import Object
     from ctrlhost.informers import Informer
@@ -117,6 +117,14 @@ class PendingWrites:
             and not self._forget_shown(key, entry, self.informer.lister.get(key[1], key[0]))
         ]
 
+    def shows(self, concerns: Callable[[tuple[str, str]], bool]) -> bool:
+        """Return whether the cache shows the last writes to all keys, namespace and name, that `concerns` chooses."""
+        return all(
+            self._forget_shown(key, entry, self.informer.lister.get(key[1], key[0]))
+            for key, entry in tuple(self._entries.items())
+            if concerns(key)
+        )
+
     def _remember(self, key: tuple[str, str], entry: Entry) -> None:
         with self._lock:
             known = self._entries.get(key)
@@ -176,6 +184,10 @@ class OwnWrites:
             followed = PendingWrites(informer)
             known.append(followed)
         return followed
+
+    def shown(self, concerns: Callable[[tuple[str, str]], bool]) -> bool:
+        """Return whether the caches show the last writes to all keys, namespace and name, that `concerns` chooses."""
+        return all(pending.shows(concerns) for followed in tuple(self._kinds.values()) for pending in tuple(followed))
 
     def of(self, group: str, kind: str) -> list[PendingWrites]:
         """Return the pending writes to the kind, in any version; empty if the plugin does not read it."""

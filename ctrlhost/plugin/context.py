@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ctrlhost.cache import Object
     from ctrlhost.client import Client
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.backoff import Backoff
     from ctrlhost.controller.context import Context
     from ctrlhost.controller.source import KindSource, Reads, Source
@@ -179,6 +180,7 @@ class PluginContext(Parameters[S, State]):
         timeout: DurationLike | None = None,
         needs_leader: bool = True,
         suppress_echo: bool = False,
+        shard_by: ShardBy | None = None,
     ) -> ControllerHandle:
         """Register a reconciler and its sources.
 
@@ -194,6 +196,9 @@ class PluginContext(Parameters[S, State]):
         With `needs_leader` it runs and writes only on the leader. With `suppress_echo` the events of the controller's
         own writes enqueue nothing. The operator's settings override the options.
 
+        With `shard_by`, replicas of a host with shards share its keys: by "namespace", "name", or the "uid" of the
+        objects of `For`. Its caches then hold the part of this replica, and sources with `shared=True` as a whole.
+
         Raises PluginLoadError for invalid names and sources, and TypeError for an invalid option.
         """
         if any(controller.name == f"{self.name}/{name}" for controller in self.controllers):
@@ -205,10 +210,19 @@ class PluginContext(Parameters[S, State]):
             timeout=None if timeout is None else in_seconds(timeout),
             needs_leader=needs_leader,
             suppress_echo=suppress_echo,
+            shard_by=shard_by,
         )
         controller = Controller(self.scope, name, reconcile, sources, options)
         self.controllers.append(controller)
         return ControllerHandle(controller)
+
+    def owns(self, request: Request) -> bool:
+        """Return whether this replica would reconcile the request now: the range of its key is open here.
+
+        Without controllers that share their keys, that is whether this replica leads.
+        """
+        sharded = [controller for controller in self.controllers if controller.sharded]
+        return any(controller.owns(request) for controller in sharded) if sharded else self.leading
 
     def handle(self, controller: NamedController) -> ControllerHandle:
         """Return the handle of a function that `@plugin.controller` has declared, to enqueue requests.

@@ -82,6 +82,9 @@ class Inspected(Protocol):
     def queues(self) -> list[dict[str, Any]]:
         """Return the keys in each controller's queue, those of other processes as they said last."""
 
+    def shards(self) -> dict[str, Any] | None:
+        """Return how replicas share keys; None if they do not."""
+
     def stacks(self) -> str:
         """Return what all threads and tasks of this process do now."""
 
@@ -171,6 +174,11 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
         await _soon(host.begin_queues(), patience)
         return await _aside(threads, lambda: json_response(host.queues()))
 
+    async def shards(request: Request) -> Response:
+        if not _is_local(request):
+            return PlainTextResponse("only for clients on this machine\n", 403)
+        return await _aside(threads, lambda: json_response(host.shards() or {"shards": False}))
+
     async def stacks(request: Request) -> Response:
         if not _is_local(request):
             return PlainTextResponse("only for clients on this machine\n", 403)
@@ -185,7 +193,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
             return
         own = [f"/{probe}" for probe in _PROBES] if probes else []
         own += ["/metrics"] if metrics else []
-        own += ["/debug/queues", "/debug/stacks", "/api/v1/status"]
+        own += ["/debug/queues", "/debug/shards", "/debug/stacks", "/api/v1/status"]
         others = [f"/{plugin}{path}" for plugin, paths in host.pages().items() for path in paths]
         response = PlainTextResponse("\n".join([*own, *others, ""]), headers={"Vary": "Accept"})
         await response(scope, receive, send)
@@ -201,6 +209,7 @@ def _others(host: Inspected, patience: float, *, probes: bool, metrics: bool) ->
         Mount("/api", app=_no_path),
         Mount("/admin", app=_no_path),
         Route("/debug/queues", queues),
+        Route("/debug/shards", shards),
         Route("/debug/stacks", stacks),
         Route("/", Endpoint(index)),
         Mount("/assets", app=Endpoint(pages.asset)),

@@ -72,7 +72,12 @@ def explain(
         key, state = find_key(controller, text)
         runs = controller.history.runs_of(key)[:RUNS]
         failing = key_failure(controller, key)
-        answer = answer or _of_queue(controller, key, state) or _of_cache(plugin, controller, key, runs, lookups)
+        answer = (
+            answer
+            or _of_shards(controller, key)
+            or _of_queue(controller, key, state)
+            or _of_cache(plugin, controller, key, runs, lookups)
+        )
         obj = key_object(plugin, controller, key, lookups)
         text = key_text(key)
     if answer is None:
@@ -154,6 +159,13 @@ def _of_host(host: ReadHost, plugin: PluginRuntime, controller: Controller | Non
     if not controller.leading:
         return Answer("standby", [f"{controller.leader or 'no replica'} leads; this replica stands by"])
     return None
+
+
+def _of_shards(controller: Controller, key: Any) -> Answer | None:
+    """Return who has a key that this replica does not run, since replicas share the keys; None if it runs it."""
+    if not controller.sharded or type(key) is not Request or controller.owns(key):
+        return None
+    return Answer("standby", [controller.owner_of(key)])
 
 
 def _of_queue(controller: Controller, key: Any, state: KeyState) -> Answer | None:

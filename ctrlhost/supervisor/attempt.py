@@ -224,8 +224,9 @@ class Attempt:
             raise Ended
         context = PluginContext(self.owner.name, settings, services)
         limits = [services.namespaces, *(override.namespaces for override in [*services.controller_overrides.values()])]
-        if any(limits):
-            # The limit does not apply to cluster-scoped kinds. Installing the CRDs reports a failing hook.
+        if any(limits) or services.shards is not None:
+            # The limit does not apply to cluster-scoped kinds, which have no namespace to share either. Installing the
+            # CRDs reports a failing hook.
             with contextlib.suppress(Failure):
                 services.client.resources.expect(self._hooks.call("ctrlhost_crds", plugin.crds))
         try:
@@ -311,7 +312,7 @@ class Attempt:
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:
             self._check_alive()
-            wanted = self._term is not None or not controller.options.needs_leader
+            wanted = self._term is not None or not controller.awaits_leadership
             if wanted and controller in self._started:
                 controller.lead()
             elif wanted and controller.has_synced():

@@ -71,12 +71,13 @@ class HostUnderTest:
         controllers: Mapping[str, Mapping[str, Any]] | None = None,
         supervision: Mapping[str, Any] | None = None,
         informers: Mapping[str, Any] | None = None,
+        shards: Mapping[str, Any] | None = None,
         through: FaultProxy | None = None,
         least_privilege: bool = False,
         **host_settings: Any,
     ) -> None:
-        """Prepare; `start` runs it. `settings`, `controllers`, `supervision` and `informers` are tables of a settings
-        file.
+        """Prepare; `start` runs it. `settings`, `controllers`, `supervision`, `informers` and `shards` are tables of a
+        settings file.
 
         If given, `through` is a proxy in front of the server for the host's requests, never for the test's own.
         With `least_privilege` the host has a service account with exactly the rights that `ctrlhost manifests` prints
@@ -107,9 +108,10 @@ class HostUnderTest:
             "controllers": {name: dict(table) for name, table in (controllers or {}).items()},
             "supervision": dict(supervision or {}),
             "informers": dict(informers or {}),
+            "shards": dict(shards or {}),
         }
         configuration = Configuration(tree, "")
-        host_tables = configuration.host if host_settings else HostSettings(**_USUAL)
+        host_tables = configuration.host if host_settings or shards else HostSettings(**_USUAL)
         kubeconfig = (through or server).kubeconfig
         #: The host's service account with `least_privilege`.
         self.account: LimitedAccount | None = None

@@ -206,6 +206,13 @@ class PendingWork:
             if lease.renewed is None and not lease.mine and running.intersection(lease.plugins)
         ]
 
+    def shards(self) -> list[str]:
+        """Return what this replica waits for until it has its part of the keys."""
+        shards = self._host.state.shards
+        if shards is None or (check := shards.check()).passed:
+            return []
+        return [f"shards: {check.detail}"]
+
     def informers(self) -> list[Informer]:
         """Return the informers of the host."""
         return list(self._host.factory.informers()) if self._host.factory is not None else []

@@ -115,7 +115,7 @@ def account_of_plugins(
     webhooks = webhook_objects(
         loaded, plurals(collect_crds(loaded)), ServiceAddress(namespace, settings.webhook_service)
     )
-    roles = make_roles(loaded, settings, account, namespace, webhooks)
+    roles = make_roles(loaded, settings, account, namespace, webhooks, shards=configuration.sharded)
     objects = [
         *collect_crds(loaded),
         *collect_objects(loaded),

@@ -130,9 +130,9 @@ def ctrlhost_host(ctrlhost_least_privilege: bool) -> Iterator[StartHost]:
     """Start hosts, each on a new API server unless one is given; all are stopped after the test.
 
     Takes modules and objects that implement hooks, or names of installed plugins. `settings` are the plugins' settings
-    by plugin, `controllers` the operator's overrides by controller, `supervision` and `informers` the tables of these
-    names; other keywords are settings of the host. `through` is a proxy in front of the server for the host's
-    requests. With `start=False` the test calls `start` itself; else a plugin that fails is NotSettled, with the
+    by plugin, `controllers` the operator's overrides by controller; `supervision`, `informers` and `shards` are the
+    tables of these names; other keywords are settings of the host. `through` is a proxy in front of the server for the
+    host's requests. With `start=False` the test calls `start` itself; else a plugin that fails is NotSettled, with the
     plugin's error as the cause. With `least_privilege=True` the host has only the rights that `ctrlhost manifests`
     prints; by default the fixture `ctrlhost_least_privilege` decides.
 

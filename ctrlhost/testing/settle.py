@@ -125,7 +125,7 @@ class Settling:
         while True:
             before = self._work.stamp()
             # Tasks first: what one of them writes is pending work afterwards.
-            busy = self._work.overdue() or self._work.elections() or self._work.lines()
+            busy = self._work.overdue() or self._work.elections() or self._work.shards() or self._work.lines()
             stalled = bool(busy) and self._work.backing_off()
             if not busy:
                 busy = self._work.waking()

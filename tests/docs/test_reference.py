@@ -20,7 +20,7 @@ from ctrlhost import hookspecs
 from ctrlhost.cli.group import COMMANDS, main_group
 from ctrlhost.client import Client
 from ctrlhost.clock import SystemClock
-from ctrlhost.config import settings
+from ctrlhost.config import settings, shard_settings
 from ctrlhost.config.load import Configuration
 from ctrlhost.controller.clients import ClientCounts
 from ctrlhost.controller.metrics import ReconcileMetrics
@@ -31,6 +31,8 @@ from ctrlhost.host.gil_watch import GilWatch
 from ctrlhost.host.metrics import EntryCollector, HostMetrics, LogCollector, PluginCollector, about_collections
 from ctrlhost.host.metrics_access import MetricsAccess
 from ctrlhost.host.queue_metrics import QueueCollector
+from ctrlhost.host.shard_metrics import ShardMetrics
+from ctrlhost.host.shards import HostShards
 from ctrlhost.host.webhooks.counts import WebhookMetrics
 from ctrlhost.informers import InformerFactory
 from ctrlhost.server.counts import HttpCounts
@@ -73,7 +75,10 @@ def _help(command: click.Command, name: str) -> str:
 
 
 def described_settings() -> str:
-    tree = ast.parse(inspect.getsource(settings))
+    tree = ast.Module(
+        [statement for module in (settings, shard_settings) for statement in ast.parse(inspect.getsource(module)).body],
+        [],
+    )
     parts = []
     for title, struct in (
         ("The host: `[host]`", settings.HostSettings),
@@ -87,6 +92,7 @@ def described_settings() -> str:
         ("Informers: `[informers]`", settings.InformerSettings),
         ('One kind: `[informers."APIVERSION/KIND"]`', settings.InformerKind),
         ("Traces: `[otel]`", settings.OtelSettings),
+        ("Shards: `[shards]`", shard_settings.ShardSettings),
     ):
         (node,) = (
             statement
@@ -176,6 +182,9 @@ def described_metrics() -> str:
         "Work queues": QueueCollector(lambda _: False),
         "Informers": factory.metrics,
         "Leader election": LeaderElectionCollector([]),
+        "Shards": ShardMetrics(
+            HostShards([], shard_settings.ShardSettings(), settings.HostSettings(), client, factory, SystemClock())
+        ),
         "Requests to the API server": SimpleNamespace(
             collect=lambda: [
                 *client.metrics.collect(),

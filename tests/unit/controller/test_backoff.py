@@ -88,7 +88,7 @@ def test_a_back_off_that_makes_no_sense_is_refused(arguments: dict[str, Any], er
 def test_the_operator_overrides_the_delays_and_the_plugins_factor_stays(
     bench: Bench, manual_clock: ManualClock, overrides: dict[str, float], delays: list[float]
 ) -> None:
-    names = ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused")
+    names = ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused", "shard_by")
     bench.overrides["demo/pods"] = type("Overrides", (), {name: overrides.get(name) for name in names})
     retry = ctrlhost.Backoff(first="1s", factor=3, max="10s")
     controller = bench.controller(Script(*[ValueError()] * len(delays)), retry=retry)

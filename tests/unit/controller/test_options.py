@@ -50,7 +50,7 @@ class Overrides:
     """Settings of the operator for a controller."""
 
     def __init__(self, **settings) -> None:
-        for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused"):
+        for name in ("workers", "timeout", "slow_after", "namespaces", "base_delay", "max_delay", "paused", "shard_by"):
             setattr(self, name, settings.get(name))
 
 

@@ -1,0 +1,70 @@
+"""The metrics of shards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from ctrlhost.coordination.balance import shares
+from ctrlhost.coordination.ownership import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+    from ctrlhost.host.shards import HostShards
+
+
+class ShardMetrics(Collector):
+    """What this replica knows of the fleet, and its own part."""
+
+    def __init__(self, shards: HostShards) -> None:
+        """Read `shards` at each scrape."""
+        self._shards = shards
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the current metrics."""
+        shards = self._shards
+        yield _gauge("members", "Live members of the fleet", len(shards.fleet.members()))
+        ranges = GaugeMetricFamily("ctrlhost_shards_ranges", "Ranges of this replica by state", labels=("state",))
+        phases = Counter(shards.ownership.phases().values())
+        for phase in Phase:
+            ranges.add_metric((phase.value,), phases[phase])
+        yield ranges
+        yield _gauge("share", "Part of the objects that this replica owns, 0 to 1", shards.share())
+        loads = shares(shards.store.shards) if shards.store.shards is not None else {}
+        mean = sum(loads.values()) / len(loads) if loads else 0
+        yield _gauge(
+            "imbalance",
+            "Largest share of a member, as a multiple of the mean",
+            max(loads.values()) / mean if mean else 1,
+        )
+        balance = shards.shards.balance
+        yield _gauge(
+            "unowned", "Objects that no replica owns, since there are too few", balance.unowned if balance else 0
+        )
+        yield _gauge(
+            "stuck", "Ranges that close for longer than `drain_timeout`, since a run lasts", len(shards.stuck())
+        )
+        dropped = CounterMetricFamily(
+            "ctrlhost_shards_dropped",
+            "Keys that were not run here, since another replica has their range",
+            labels=("controller",),
+        )
+        for controller in shards.controllers():
+            if controller.shards is not None:
+                dropped.add_metric((controller.name,), controller.shards.dropped)
+        yield dropped
+        conflicts = CounterMetricFamily(
+            "ctrlhost_shards_map_conflicts", "Writes of the shard map that another replica's came before"
+        )
+        conflicts.add_metric((), shards.store.conflicts)
+        yield conflicts
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"ctrlhost_shards_{name}", text, value)
