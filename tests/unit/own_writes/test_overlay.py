@@ -340,3 +340,33 @@ def test_writes_that_a_restore_has_undone_are_forgotten(informer: ScriptedInform
     obj = kind.resolve(("default", "made"), None)
     assert obj is not None
     assert obj.uid == "u5"
+
+
+@pytest.mark.behaviour("shards/SH54a")
+@pytest.mark.parametrize("by", ["namespace", "uid", "owner"])
+def test_a_write_of_what_other_replicas_hold_is_not_waited_for(by: Any) -> None:
+    informer: Any = ScriptedInformer(shard_by=by)
+    informer.relist(1)
+    held = {_core.shard_hash("mine")}
+    informer.has_place = held.__contains__
+    kind = PendingWrites(informer)
+
+    def written(name: str, text: str) -> dict[str, Any]:
+        obj = pod(name, 5, uid=text if by == "uid" else "u", namespace=text if by == "namespace" else "default")
+        if by == "owner":
+            reference = {"apiVersion": "v1", "kind": "Set", "name": "s", "uid": text, "controller": bool(text)}
+            obj["metadata"]["ownerReferences"] = [reference]
+        kind.wrote(obj)
+        return obj
+
+    own = written("own", "mine")["metadata"]
+    foreign = written("foreign", "others")["metadata"]
+    for metadata, visible in ((own, True), (foreign, False)):
+        obj = kind.resolve((metadata["namespace"], metadata["name"]), None)
+        assert (obj is not None) == visible
+    if by == "owner":
+        written("nobody", "")
+    assert kind.behind(None) == [f"{own['namespace']}/own"]
+    # Once the range has gone, its writes are not waited for either.
+    held.clear()
+    assert kind.behind(None) == []

@@ -78,6 +78,8 @@ def test_without_a_range_nothing_is_asked_for(server: StubApiServer, rig: Sharde
     rig.hold([])
     rig.shows()
     eventually(lambda: not rig.factory.ranges.holds("uid", *only(A)[0]))
+    # A cache of nothing does not grow old.
+    eventually(lambda: rig.informer.status().staleness is None)
     rig.filled(only(A))
     eventually(lambda: len(wire(server)) == 4)
     assert [what for what, _ in wire(server)] == ["list", "watch", "list", "watch"]
