@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ctrlhost.cache import Object
@@ -11,8 +12,6 @@ from ctrlhost.status.model import KeyCondition, KeyEvent, KeyFinalizer, KeyObjec
 from ctrlhost.supervisor.held import declared_finalizers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.source import KindSource
     from ctrlhost.plugin.context import PluginContext
@@ -99,18 +98,15 @@ def _resource(context: PluginContext, source: KindSource) -> str:
 def _conditions(obj: Object | None) -> list[KeyCondition]:
     """Return the conditions of an object; those that are malformed are left out."""
     conditions = obj.get_path("status", "conditions", default=None) if obj is not None else None
-    if not isinstance(conditions, (list, tuple)):
+    if not isinstance(conditions, Sequence):
         return []
-    shown = []
-    for condition in conditions[:_CONDITIONS]:
-        texts = [
-            str(condition.get(name) or "")
-            for name in ("type", "status", "reason", "message", "lastTransitionTime")
-            if hasattr(condition, "get")
-        ]
-        if len(texts) == 5 and texts[0]:
-            shown.append(KeyCondition(*texts))
-    return shown
+    names = ("type", "status", "reason", "message", "lastTransitionTime")
+    texts = [
+        [str(condition.get(name) or "") for name in names]
+        for condition in conditions[:_CONDITIONS]
+        if isinstance(condition, Mapping)
+    ]
+    return [KeyCondition(*fields) for fields in texts if fields[0]]
 
 
 def _events(context: PluginContext, source: KindSource, key: Request) -> list[KeyEvent]:

@@ -94,10 +94,18 @@ def _conditions(status: model.KeyStatus, time: str) -> list[Section]:
             condition.status,
             condition.reason,
             text_cell(condition.message),
-            ago(condition.since, time) if condition.since else "",
+            _when(condition.since, time),
         ]
         rows.append(table_row(f"condition-{condition.type}", cells))
     return [Section("conditions", tables.unique(rows), "Conditions of the object", _CONDITIONS)] if rows else []
+
+
+def _when(moment: str, now: str) -> str:
+    """Return how long ago a moment is; the text itself if a plugin wrote something else there."""
+    try:
+        return ago(moment, now)
+    except (TypeError, ValueError):
+        return moment
 
 
 def _events(status: model.KeyStatus, time: str) -> list[Section]:

@@ -13,7 +13,7 @@ from ctrlhost.status.pages.text import NONE
 from tests.support.incidents import missing_rights, poisoned_key, standby
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import controller
-from tests.support.status import status_of
+from tests.support.status import key_of, status_of
 from tests.support.status_page import Element, Page, get, page_at
 from tests.support.waiting import eventually
 
@@ -167,3 +167,29 @@ def test_last_writes_have_the_plugin_and_key_of_events_and_no_renewals(ctrlhost_
     counts = {entry["resource"] for entry in status_of(host)["apiserver"]["writes"]}
     assert "leases.coordination.k8s.io" in counts
     assert "leases.coordination.k8s.io" not in {row["Object"].split()[0] for row in page_at(host).rows("last-writes")}
+
+
+@behaviour("oncall/OC4")
+@pytest.mark.parametrize("reads", [None, "metadata"])
+def test_the_page_of_a_key_has_the_conditions_of_its_object(ctrlhost_host: Any, reads: Any) -> None:
+    host = ctrlhost_host(controller(quiet, For("v1", "Service", label_selector="mine", reads=reads)), listen=LISTEN)
+    metadata = {"name": "web", "namespace": "default", "labels": {"mine": "1"}}
+    spec = {"ports": [{"port": 80}]}
+    host.client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+    since = "2026-11-23T15:00:00Z"
+    condition = {"type": "Ready", "status": "False", "reason": "NoPort", "message": "80 is taken"}
+    status = {"conditions": [condition | {"lastTransitionTime": since}]}
+    host.client.patch("v1", "Service", "web", "default", {"status": status}, subresource="status")
+    path = "/status/keys/demo/c?key=default/web"
+    page = host.wait_for(lambda: (page := page_at(host, path)).rows("conditions") and page, 60)
+    (row,) = page.rows("conditions")
+    assert {name: row[name] for name in ("Condition", "Status", "Reason", "Message")} == {
+        "Condition": "Ready",
+        "Status": "False",
+        "Reason": "NoPort",
+        "Message": "80 is taken",
+    }
+    assert since in {time.attributes["datetime"] for time in page.root.all("time")}
+    assert commands(page)[0] == "kubectl describe services web --namespace default"
+    (shown,) = key_of(host, "demo/c", "default/web")["object"]["conditions"]
+    assert shown == {**condition, "since": since}

@@ -50,6 +50,10 @@ def _kind(verdict: Verdict) -> str:
     return "good" if verdict in ("processing", "queued", "delayed", "done") else "warn"
 
 
+#: What a condition may have as the time of its last transition.
+ODD = ("", "yesterday", "2026-11-23", "2026-11-23T14:00:09")
+
+
 @pytest.mark.behaviour("oncall/OC4")
 def test_a_failing_key_has_its_traceback_and_its_object_conditions_and_events() -> None:
     obj = KeyObject(
@@ -61,7 +65,10 @@ def test_a_failing_key_has_its_traceback_and_its_object_conditions_and_events() 
         deleted_since=None,
         finalizers=[],
         resource="widgets.example.com",
-        conditions=[KeyCondition("Ready", "False", "Failed", "<b>no disk</b>", "2026-11-23T14:00:09Z")],
+        conditions=[
+            KeyCondition("Ready", "False", "Failed", "<b>no disk</b>", "2026-11-23T14:00:09Z"),
+            *(KeyCondition(f"Odd{at}", "True", "", "", text) for at, text in enumerate(ODD)),
+        ],
         events=[KeyEvent("Warning", "Failed", "no disk", 3, "2026-11-23T15:00:00.000Z")],
     )
     failing = KeyFailure(
@@ -86,5 +93,6 @@ def test_a_failing_key_has_its_traceback_and_its_object_conditions_and_events() 
     assert trace == "Traceback (most recent call last): <module> KeyError: 'spec'"
     # Quoted for a shell.
     assert texts["commands"][0] == "kubectl describe widgets.example.com 'it'\"'\"'s' --namespace 'a b'"
-    assert texts["conditions"] == ["Ready False Failed <b>no disk</b> 1.0 h ago"]
+    assert texts["conditions"][0] == "Ready False Failed <b>no disk</b> 1.0 h ago"
+    assert texts["conditions"][1:] == [f"Odd{at} True {text}".strip() for at, text in enumerate(ODD)]
     assert texts["events"] == ["✖ Warning Failed no disk 3 9 s ago"]
