@@ -69,7 +69,7 @@ def test_a_reconcile_that_hangs_is_named_and_another_worker_starts(start, good: 
     assert report.getMessage().endswith("(deadline 0.5 s)")
     assert report.levelname == "WARNING"
     assert (report.plugin, report.entry, report.controller) == ("bad", "reconcile", "bad/c")
-    assert report.object == str(key)
+    assert report.key == str(key)
     assert report.seconds >= 0.5
     assert any(line.endswith(" reconcile") and "test_slow_reconciles.py" in line for line in report.stack)
     assert metric(host, "ctrlhost_entry_overdue", plugin="bad", entry="reconcile") == 1
