@@ -62,6 +62,7 @@ INNER = {
             "declared",
             "end",
             "enter",
+            "enter_range",
             "in_flight",
             "number",
             "of_run",

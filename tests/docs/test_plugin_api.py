@@ -46,6 +46,7 @@ OF_THE_WORKER = {
     "declared",
     "end",
     "enter",
+    "enter_range",
     "in_flight",
     "number",
     "of_run",
