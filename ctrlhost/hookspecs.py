@@ -61,13 +61,21 @@ def ctrlhost_permissions(settings: Any) -> Iterable[Permission]:  # type: ignore
 
 
 @hookspec
+def ctrlhost_notes() -> Iterable[str]:  # type: ignore[empty-body]
+    """Return lines for who deploys the plugin, which `ctrlhost manifests` prints as hints.
+
+    They name what the host cannot know, such as the requests of a client of the plugin's own.
+    """
+
+
+@hookspec
 def ctrlhost_finalizers() -> Mapping[str, Iterable[str]]:  # type: ignore[empty-body]
     """Return the plugin's own finalizers by controller, which `ctrlhost explain-key` shows as such."""
 
 
 @hookspec
 def ctrlhost_setup(plugin: PluginContext) -> None:
-    """Register controllers, tasks, pages and checks. Must not use the network: `ctrlhost manifests` works offline."""
+    """Register controllers, tasks, pages and checks. Must not use the network while `plugin.offline` is true."""
 
 
 @hookspec

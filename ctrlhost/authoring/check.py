@@ -65,6 +65,8 @@ class OfflineCheck:
         self._judges_kinds = kinds
         self.findings: list[Finding] = []
         self.plugins: list[CheckedPlugin] = []
+        #: Whether a plugin can never be loaded, such as an operator that needs what the package of its framework lacks.
+        self.refused = False
         #: The settings without the sections that are wrong.
         self.configuration = configuration
         names = [plugin if isinstance(plugin, str) else name_of_plugin(plugin) for plugin in chosen]
@@ -95,6 +97,7 @@ class OfflineCheck:
             if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
                 self._try(plugin, "settings", lambda: self.configuration.plugin(plugin, kind))
         except CtrlhostError as error:
+            self.refused |= check == "load" and isinstance(error, ConfigError)
             self._add("error", plugin, check, error.message, error.hint)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises in a hook
             self._add("error", plugin, check, with_place(error))

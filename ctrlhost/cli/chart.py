@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from ctrlhost.cli.frameworks import FrameworkCommand
 from ctrlhost.cli.installation import Choices, describe, installation_options
 
 
-@click.command("chart")
+@click.command("chart", cls=FrameworkCommand)
 @installation_options
 @click.option(
     "--output",

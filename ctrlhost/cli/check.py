@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ctrlhost.cli.amounts import plural
+from ctrlhost.cli.frameworks import FrameworkCommand, framework_options
+from ctrlhost.cli.messages import USAGE
 from ctrlhost.cli.options import CONFIG, FILES, NAMESPACE, PLUGINS, SET, gather, names, plugin_files
 from ctrlhost.cli.table import visible
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from ctrlhost.authoring.findings import Finding
 
 
-@click.command("check")
+@click.command("check", cls=FrameworkCommand)
 @FILES
+@framework_options
 @PLUGINS
 @click.option(
     "--offline", is_flag=True, help="Ask no server: check settings, declarations, CRDs and names of kinds only."
@@ -58,7 +61,7 @@ def command(
     installed as the plugins have them, the kinds served and the rights granted, and what it warns of.
 
     Each line is `error|warning PLUGIN CHECK: text`, the errors first. Then a line `ok PLUGIN: N checks` has what
-    passed. Exit code 1 means an error.
+    passed. Exit code 1 means an error, 2 an operator of another framework that cannot be supported.
     """
     from ctrlhost.authoring.check import OfflineCheck
     from ctrlhost.errors import ConfigError
@@ -81,6 +84,8 @@ def command(
     checked = OfflineCheck(selected, configuration, known, kinds=offline)
     findings = [*checked.findings, *(() if offline else _on_server(checked))]
     _print(findings, output, verbose=verbose)
+    if checked.refused:
+        return USAGE
     failing = ("error", "warning") if strict else ("error",)
     return int(any(finding.level in failing for finding in findings))
 

@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from ctrlhost.cli.frameworks import FrameworkCommand, framework_options
 from ctrlhost.cli.messages import FAILURE, print_hint, print_yaml
 from ctrlhost.cli.options import CONFIG, FILES, PLUGINS, SET, gather, names, plugin_files
 
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command("crds")
+@click.command("crds", cls=FrameworkCommand)
 @FILES
+@framework_options
 @PLUGINS
 @click.option(
     "--check",

@@ -13,6 +13,7 @@ import click
 
 from ctrlhost.authoring.sources import Sources, changes
 from ctrlhost.cli.dev_process import DRAIN_SECONDS, DevProcess
+from ctrlhost.cli.frameworks import FrameworkCommand, foreign_plugins, framework_options
 from ctrlhost.cli.messages import USAGE
 from ctrlhost.cli.options import (
     CONFIG,
@@ -38,8 +39,9 @@ _POLL = 0.1
 _QUIET = 0.2
 
 
-@click.command("dev")
+@click.command("dev", cls=FrameworkCommand)
 @FILES
+@framework_options
 @PLUGINS
 @click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of another cluster than a new sandbox.")
 @click.option("--context", metavar="NAME", help="Its context (default: current).")
@@ -109,7 +111,9 @@ def command(
                 hint="leave the setting out, or name that cluster by `--kubeconfig FILE`",
             )
     modules = [plugin.target.partition(":")[0] for name in installed for plugin in installed_plugins()[name]]
-    sources = Sources.of([file.path for file in of_files], modules, [config] if config is not None else [])
+    modules += [str(file) for file in of_files if file.path is None]
+    paths = [file.path for file in of_files if file.path is not None]
+    sources = Sources.of(paths, modules, [config] if config is not None else [])
     objects = StartObjects.read(manifests)
 
     stop = threading.Event()
@@ -127,9 +131,13 @@ def command(
 
                 stack.enter_context(announced(sandbox))
                 kubeconfig, context, install_crds = sandbox.kubeconfig, sandbox.context, True
+            # Operators of other frameworks have clients of their own, which must not act on another cluster.
+            if foreign_plugins():
+                os.environ["KUBECONFIG"] = str(kubeconfig)
             arguments = [
                 # Not where links lead to: a plugin has the name of the file.
                 *(str(file.absolute()) for file in files),
+                *(f"--{plugin.framework}={plugin.source}" for plugin in foreign_plugins()),
                 f"--kubeconfig={kubeconfig}",
                 # The assignments of the command line come later, so they win.
                 f"--set=host.drain_timeout={DRAIN_SECONDS:g}s",

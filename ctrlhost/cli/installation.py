@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctrlhost.cli.frameworks import framework_options
 from ctrlhost.cli.messages import print_hint
 from ctrlhost.cli.options import CONFIG, FILES, ISOLATE, NAMESPACE, PLUGINS, SET, gather, isolate, names, plugin_files
 from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.manifests.loading import SetUpPlugin
     from ctrlhost.manifests.manifests import Deployed
     from ctrlhost.manifests.secrets import SecretReference
-    from ctrlhost.supervisor.plugin_file import PluginFile
+    from ctrlhost.supervisor.plugin_file import PluginSource
 
 _NAME = "ctrlhost"
 _LEASE = "leader_elect_resource_name"
 _REFERENCE = "NAME.key=SECRET/KEY"
 _OPTIONS = (
     FILES,
+    framework_options,
     PLUGINS,
     ISOLATE,
     NAMESPACE,
@@ -153,7 +155,7 @@ class Choices:
             return self
         return replace(self, assignments=(*self.assignments, f"host.{_LEASE}={self.name}"))
 
-    def deployed(self, namespace: str) -> Deployed:
+    def deployed(self, namespace: str, of_files: Sequence[PluginSource]) -> Deployed:
         """Return what to generate; ConfigError for an invalid choice."""
         from ctrlhost.config.load import Configuration
         from ctrlhost.manifests.deployment import Resources
@@ -168,6 +170,7 @@ class Choices:
             config=self.config.read_text(encoding="utf-8") if self.config else "",
             assignments=self.assignments,
             isolated=names(self.isolated),
+            sources={file.name: file.argument for file in of_files if file.argument},
             secrets=self.references,
             resources=Resources.checked(self.memory, self.memory_limit, self.cpu_limit),
             pod_patch=read_pod_patch(self.set_pod) if self.set_pod is not None else {},
@@ -188,14 +191,20 @@ class Described:
     plugins: list[SetUpPlugin]
     configuration: Configuration
     deployed: Deployed
-    of_files: list[PluginFile]
+    of_files: list[PluginSource]
 
     def print_hints(self) -> None:
         """Say what the image must have."""
+        for note in (note for plugin in self.plugins for note in plugin.plugin.notes()):
+            print_hint(note)
         for file in self.of_files:
-            print_hint(
-                f"the Deployment runs `{file.name}` as an installed plugin; `ctrlhost new` writes a package for one"
-            )
+            if file.argument:
+                needed = "the image needs that in its working directory"
+                print_hint(f"the Deployment has the argument `{file.argument}`: {needed}")
+            else:
+                print_hint(
+                    f"the Deployment runs `{file.name}` as an installed plugin; `ctrlhost new` writes a package for one"
+                )
 
 
 def describe(choices: Choices, namespace: str) -> Described:
@@ -223,10 +232,10 @@ def describe(choices: Choices, namespace: str) -> Described:
     of_files = plugin_files(choices.files, settings.plugins)
     if not settings.plugins and not of_files:
         raise click.UsageError("no plugins selected; select some with `--plugins NAME,NAME`, or name a file")
-    configuration = isolate(configuration, choices.isolated, [file.name for file in of_files])
+    configuration = isolate(configuration, choices.isolated, of_files)
     for plugin in (*settings.plugins, *(file.name for file in of_files)):
         configuration.supervision(plugin)
-    deployed = choices.deployed(namespace)
+    deployed = choices.deployed(namespace, of_files)
     loaded = load_plugins([*settings.plugins, *of_files], configuration)
     if not can_check_crds():
         print_hint(UNCHECKED)

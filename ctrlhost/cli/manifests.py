@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from ctrlhost.cli.frameworks import FrameworkCommand
 from ctrlhost.cli.installation import Choices, describe, installation_options
 from ctrlhost.cli.messages import print_yaml
 
 
-@click.command("manifests")
+@click.command("manifests", cls=FrameworkCommand)
 @installation_options
 @click.option("--deploy-namespace", default="ctrlhost-system", show_default=True, help="Namespace of the Deployment.")
 @click.option(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.config.load import Configuration
-    from ctrlhost.supervisor.plugin_file import PluginFile
+    from ctrlhost.supervisor.plugin_file import PluginSource
 
 FILES = click.argument("files", nargs=-1, metavar="[FILE.py]...", type=click.Path(path_type=Path))
 
@@ -41,7 +41,7 @@ ISOLATE = click.option(
     metavar="NAME,NAME…|all",
     multiple=True,
     shell_complete=complete_installed,
-    help="Run each of these installed plugins in a process of its own; not those of files.",
+    help="Run each of these plugins in a process of its own.",
 )
 
 
@@ -105,17 +105,20 @@ def gather(config: Path | None, assignments: tuple[str, ...], **flags: Any) -> C
     return Configuration.gather(config, os.environ, assignments, flags)
 
 
-def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> list[PluginFile]:
-    """Return the plugins in `files`.
+def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> list[PluginSource]:
+    """Return the plugins in `files`, and those of the options of frameworks.
 
     ConfigError if two have one name, or one has a reserved name or that of an `installed` one.
     """
+    from ctrlhost.cli.frameworks import foreign_plugins
     from ctrlhost.errors import ConfigError
     from ctrlhost.supervisor.loader import RESERVED_NAMES
     from ctrlhost.supervisor.plugin_file import PluginFile
 
-    plugins: dict[str, PluginFile] = {}
-    for file in map(PluginFile, files):
+    native = list(map(PluginFile, files))
+    folders = list(dict.fromkeys(folder for file in native for folder in file.folders))
+    plugins: dict[str, PluginSource] = {}
+    for file in (*native, *foreign_plugins()):
         if file.name in RESERVED_NAMES:
             raise ConfigError(
                 f"{file}: invalid name `{file.name}` of a plugin: the host reserves it",
@@ -128,22 +131,30 @@ def plugin_files(files: tuple[Path, ...], installed: Collection[str] = ()) -> li
                 hint="rename the file" if file.name in installed else "a file is the plugin of its name; rename one",
             )
         plugins[file.name] = file
-    folders = list(dict.fromkeys(folder for file in plugins.values() for folder in file.folders))
-    for file in plugins.values():
+    for file in native:
         file.folders = folders
     return list(plugins.values())
 
 
-def isolate(configuration: Configuration, chosen: tuple[str, ...], files: Collection[str] = ()) -> Configuration:
-    """Return the settings with `--isolate`; ConfigError for a plugin that is neither selected nor one of `files`."""
+def isolate(
+    configuration: Configuration, chosen: tuple[str, ...], files: Collection[PluginSource] = ()
+) -> Configuration:
+    """Return the settings with `--isolate`; ConfigError for a plugin that is neither selected nor one of `files`.
+
+    Operators of other frameworks are isolated unless the settings say otherwise, or they may share a process.
+    """
     from ctrlhost.errors import ConfigError
     from ctrlhost.suggestions import suggest
 
-    selected = (*configuration.host.plugins, *files)
+    selected = (*configuration.host.plugins, *(file.name for file in files))
     for name in names(chosen):
         if name != "all" and name not in selected:
             raise ConfigError(f"--isolate: the host runs no plugin `{name}`", hint=suggest(name, selected))
         configuration = configuration.isolate(selected if name == "all" else [name])
+    if configuration.given("supervision", "process") is None:
+        foreign = [file.name for file in files if file.wants_process]
+        own = [name for name in foreign if configuration.given("supervision", name, "process") is None]
+        configuration = configuration.isolate(own)
     return configuration
 
 

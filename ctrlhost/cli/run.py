@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TextIO, cast, get_args
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast, get_args
 import click
 from click.core import ParameterSource
 
+from ctrlhost.cli.frameworks import FrameworkCommand, foreign_plugins, framework_options
 from ctrlhost.cli.options import (
     CONFIG,
     FILES,
@@ -35,11 +37,12 @@ if TYPE_CHECKING:
     from ctrlhost_sandbox import Sandbox
 
     from ctrlhost.config.load import Configuration
-    from ctrlhost.supervisor.plugin_file import PluginFile
+    from ctrlhost.supervisor.plugin_file import PluginSource
 
 
-@click.command("run")
+@click.command("run", cls=FrameworkCommand)
 @FILES
+@framework_options
 @PLUGINS
 @ISOLATE
 @click.option(
@@ -127,9 +130,12 @@ def command(
         )
 
     def reread() -> Configuration:
-        return isolate(read(), isolated, [file.name for file in of_files])
+        return isolate(read(), isolated, of_files)
 
-    configuration = isolate(configuration, isolated, [file.name for file in of_files])
+    if settings.kubeconfig is not None and foreign_plugins():
+        # They have clients of their own, which must not act on another cluster.
+        os.environ["KUBECONFIG"] = str(settings.kubeconfig)
+    configuration = isolate(configuration, isolated, of_files)
     for name in settings.plugins:
         check_installed(name)
 
@@ -182,7 +188,7 @@ def _check_sandbox(wanted: bool, flags: dict[str, Any]) -> None:
 def _run(
     configuration: Configuration,
     reread: Callable[[], Configuration],
-    files: list[PluginFile],
+    files: list[PluginSource],
     sandbox: Sandbox | None,
 ) -> tuple[int, bool]:
     """Return the exit code, and whether all work has ended."""

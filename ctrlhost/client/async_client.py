@@ -90,6 +90,7 @@ class AsyncClient:
         return self.client.official()
 
     resource = _read(Client.resource)
+    kinds = _read(Client.kinds)
     get = _read(Client.get)
     find = _read(Client.find)
     create = _write(Client.create)

@@ -23,6 +23,7 @@ from ctrlhost.transport.steps import Steps, verb
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ctrlhost.client.served_kinds import ServedKind
     from ctrlhost.duration import DurationLike
     from ctrlhost.transport.interface import Query, Response, Transport
 
@@ -50,6 +51,17 @@ class Requests:
     def resource(self, api_version: str, kind: str, *, timeout: DurationLike | None = None) -> Steps[Resource]:
         """Return plural, scope and verbs of a kind; NotFound if the server does not serve it."""
         return (yield from self._resource(api_version, kind, timeout))
+
+    @verb
+    def kinds(self, *, timeout: DurationLike | None = None) -> Steps[list[ServedKind]]:
+        """Return the kinds that the server serves, in all versions, the preferred one of each group first.
+
+        TransportError for a server before Kubernetes 1.27.
+        """
+        # Imported late: few ask for it.
+        from ctrlhost.client.served_kinds import served_kinds
+
+        return (yield from served_kinds(self.discovery, None if timeout is None else in_seconds(timeout)))
 
     def _resource(self, api_version: str, kind: str, timeout: DurationLike | None) -> Steps[Resource]:
         return self.resources.find(api_version, kind, timeout=timeout, transport=self.discovery)

@@ -75,6 +75,8 @@ class PluginServices:
     tracing: Traces | None = None
     #: How replicas share the keys of controllers with `shard_by`; None if they do not.
     shards: SharedKeys | None = None
+    #: Whether there is no server to ask.
+    offline: bool = False
 
 
 class PluginScope:

@@ -63,6 +63,8 @@ class ChildHost(Host):
     """The host of one plugin in a process of its own."""
 
     _probes = False
+    # The other host has checked them.
+    _names_all_plugins = False
 
     def __init__(self, start: messages.Start, channel: Channel) -> None:
         """Prepare to run the plugin as `start` says."""
@@ -82,7 +84,7 @@ class ChildHost(Host):
             leader_elect_plugins=(start.plugin,) if own else (),
         )
         configuration = _of_process(start.configuration, start.plugin)
-        super().__init__(settings, [start.plugin], configuration=configuration)
+        super().__init__(settings, [start.source or start.plugin], configuration=configuration)
         self.runtime: PluginRuntime = self.plugins[0]
         self.runtime.install = self._install
         self.runtime.logs_states = False
@@ -106,6 +108,8 @@ class ChildHost(Host):
         """Use the API server of this kubeconfig; None for that of the settings."""
         if kubeconfig is not None:
             self.state.settings = with_settings(self.settings, kubeconfig=kubeconfig, context=None)
+            # For the other clients of the plugin.
+            os.environ["KUBECONFIG"] = kubeconfig
 
     def reload(self, configuration: Configuration) -> None:
         """Take over what has changed in the configuration of the other host."""

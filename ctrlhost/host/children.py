@@ -13,9 +13,10 @@ from ctrlhost.host.log_levels import levels
 from ctrlhost.supervisor.child import ChildAttempt
 from ctrlhost.supervisor.fork_server import ForkServer
 from ctrlhost.supervisor.isolation import Isolation
+from ctrlhost.supervisor.plugin_file import PluginSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prometheus_client.core import Metric
@@ -48,12 +49,18 @@ class Children(Collector):
         settings: HostSettings,
         configuration: Configuration,
         directory: RunDirectory,
+        sources: Mapping[str, PluginSource],
     ) -> None:
-        """Prepare processes of their own for these plugins, whose sockets are in `directory`."""
+        """Prepare processes of their own for these plugins, whose sockets are in `directory`.
+
+        `sources` are what plugins are loaded from that are not installed, by name.
+        """
         self._plugins = plugins
         # One plugin that never fails needs no server.
         forks = ForkServer(spared=1 if len(plugins) == 1 else 0)
-        self._isolation = Isolation(settings, configuration, directory.for_plugin, forks, levels.changes)
+        self._isolation = Isolation(
+            settings, configuration, directory.for_plugin, forks, levels.changes, sources=sources
+        )
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
         for plugin in plugins:
@@ -159,22 +166,23 @@ def make_children(
     plugins: Sequence[PluginRuntime],
     settings: HostSettings,
     configuration: Configuration,
-    named: Collection[str],
+    given: Mapping[str, object],
     own_client: bool,
     directory: Callable[[], RunDirectory],
 ) -> Children | None:
     """Return what a host has for its plugins with processes of their own; None if there are none.
 
-    `given` are the names of plugins that were passed as objects; `own_client` is whether the host has made its client;
+    `given` are the plugins that were passed as objects, by name; `own_client` is whether the host has made its client;
     `directory` returns the one for their sockets. ConfigError for a plugin that cannot have a process, or without a
     directory.
     """
+    sources = {name: source for name, source in given.items() if isinstance(source, PluginSource)}
     isolated_plugins = [plugin for plugin in plugins if configuration.supervision(plugin.name).process == "own"]
     for plugin in isolated_plugins:
         where = f"supervision.{plugin.name}.process"
-        if plugin.name in named:
+        if plugin.name in given and plugin.name not in sources:
             raise ConfigError(
-                f"{where}: the plugin was passed to the host as an object or a file, so another process cannot load it",
+                f"{where}: the plugin was passed to the host as an object, so another process cannot load it",
                 hint="install it with an entry point, and pass its name",
             )
         if not own_client:
@@ -183,4 +191,4 @@ def make_children(
                 hint="pass the setting `kubeconfig` instead",
             )
     isolated = [plugin for plugin in isolated_plugins if configuration.supervision(plugin.name).enabled]
-    return Children(isolated, settings, configuration, directory()) if isolated else None
+    return Children(isolated, settings, configuration, directory(), sources) if isolated else None

@@ -78,6 +78,8 @@ class Host:
 
     #: Whether it probes API servers; one host of several processes does.
     _probes = True
+    #: Whether settings can be checked for plugins that the host does not run.
+    _names_all_plugins = True
 
     def __init__(
         self,
@@ -191,9 +193,10 @@ class Host:
         if self._prepared:
             return
         named = [plugin.name for plugin in self.plugins]
-        self.configuration.check_names([*named, *installed_plugins()])
+        if self._names_all_plugins:
+            self.configuration.check_names([*named, *installed_plugins()])
         _ = self.configuration.controllers, self.configuration.otel
-        if self.settings.log_levels:
+        if self.settings.log_levels and self._names_all_plugins:
             from ctrlhost.host.log_levels import check
 
             check(self.settings.log_levels, [*named, *installed_plugins()])

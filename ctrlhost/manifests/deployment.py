@@ -17,7 +17,7 @@ from ctrlhost.manifests.secrets import SecretReference, volumes
 from ctrlhost.selectors.namespaces import LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.config.shard_settings import ShardSettings
@@ -101,6 +101,8 @@ class Workload:
     config_map: str = ""
     assignments: Sequence[str] = ()
     isolated: Sequence[str] = ()
+    #: The arguments for plugins that are not installed, by name.
+    sources: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[SecretReference] = ()
     resources: Resources = field(default_factory=Resources)
     #: None if no plugin has webhooks.
@@ -237,7 +239,9 @@ def _probes() -> dict[str, Any]:
 
 def _arguments(workload: Workload) -> list[str]:
     settings = workload.settings
-    arguments = ["run", f"--plugins={','.join(workload.plugins)}", *workload.listeners.arguments]
+    installed = [name for name in workload.plugins if name not in workload.sources]
+    arguments = ["run", *([f"--plugins={','.join(installed)}"] if installed else []), *workload.sources.values()]
+    arguments += workload.listeners.arguments
     if settings.namespaces:
         listed = ",".join(namespace for namespace in settings.namespaces if not namespace.startswith(LABEL))
         # A selector may contain commas.

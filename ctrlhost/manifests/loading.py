@@ -138,6 +138,7 @@ def _offline_services(configuration: Configuration) -> PluginServices:
         controller_overrides=configuration.controllers,
         metrics=ReconcileMetrics(),
         namespaces=configuration.host.namespaces,
+        offline=True,
     )
 
 

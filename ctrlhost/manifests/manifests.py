@@ -22,7 +22,7 @@ from ctrlhost.manifests.webhooks import service_of, webhook_objects
 from ctrlhost.webhooks.configurations import ServiceAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.manifests.loading import SetUpPlugin
@@ -46,6 +46,8 @@ class Deployed:
     config: str = ""
     assignments: Sequence[str] = ()
     isolated: Sequence[str] = ()
+    #: The arguments of `ctrlhost run` for plugins that are not installed, by name.
+    sources: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[SecretReference] = ()
     resources: Resources = field(default_factory=Resources)
     #: What is merged into the pods.
@@ -154,6 +156,7 @@ def _workloads(
             config_map=deployed.name,
             assignments=deployed.assignments,
             isolated=[name for name in deployed.isolated if name in chosen or name == "all"],
+            sources={name: argument for name, argument in deployed.sources.items() if name in chosen},
             secrets=[secret for secret in deployed.secrets if name_part(secret.plugin) in map(name_part, chosen)],
             resources=deployed.resources,
             webhooks=webhook_objects(

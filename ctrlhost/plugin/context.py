@@ -20,9 +20,10 @@ from ctrlhost.plugin.probe import PluginCheck
 from ctrlhost.plugin.task import Task, Until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from concurrent.futures import Future
     from typing import Generic as Parameters
-    from typing import Protocol
+    from typing import Literal, Protocol
 
     from prometheus_client import CollectorRegistry
     from typing_extensions import TypeVar
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
     from ctrlhost.controller.source import KindSource, Reads, Source
     from ctrlhost.duration import DurationLike
     from ctrlhost.informers import Informer
+    from ctrlhost.models.kinds import KindRef
     from ctrlhost.plugin.metrics import PluginMetrics
     from ctrlhost.plugin.report import Report
     from ctrlhost.request import Request, Result
+    from ctrlhost.webhooks.admission import Admission
     from ctrlhost.webhooks.conversion import Converters
     from ctrlhost.webhooks.webhook import Webhook
 
+    T = TypeVar("T")
     #: The plugin's settings.
     S = TypeVar("S", default=Any)
     #: The plugin's own object.
@@ -153,6 +157,11 @@ class PluginContext(Parameters[S, State]):
     def dry_run(self) -> bool:
         """Whether writes have no effect; the plugin then also leaves alone what is not in Kubernetes."""
         return self.services.client.dry_run
+
+    @property
+    def offline(self) -> bool:
+        """Whether there is no server, as in `ctrlhost manifests`: a set-up that asks for kinds then leaves that out."""
+        return self.services.offline
 
     @property
     def term(self) -> int | None:
@@ -362,6 +371,53 @@ class PluginContext(Parameters[S, State]):
         )
         self.tasks.append(task)
         return task
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the plugin's event loop, and return its outcome to come; from any thread but the loop's.
+
+        So a hook, which is a plain function, waits for something asynchronous: `plugin.submit(prepare()).result()`.
+        RuntimeError after the plugin has ended.
+        """
+        return self.scope.loop.submit(coroutine)
+
+    def add_webhook(
+        self,
+        type: Literal["validate", "mutate"],  # noqa: A002 - as in the path of the webhook
+        name: str,
+        kind: KindRef[Any],
+        function: Callable[[Admission[Any, Any, Any], Any, Any], Any],
+        *,
+        operations: Sequence[str] = ("CREATE", "UPDATE"),
+        failure_policy: Literal["Fail", "Ignore"] = "Fail",
+        timeout: DurationLike = "5s",
+        subresource: str = "",
+        label_selector: str = "",
+        reinvoke: bool = True,
+    ) -> None:
+        """Register an admission webhook, as `@plugin.validate` and `@plugin.mutate` do for declared plugins.
+
+        `function(admission, new, old)` is a `def` or an `async def`: one that validates raises `ctrlhost.Denied` or
+        returns None, one that mutates returns the object. Raises PluginLoadError for a name that is no DNS label, and
+        ValueError for an invalid kind or duration.
+        """
+        from ctrlhost.webhooks.of_function import webhook_of
+
+        if any(webhook.name == name for webhook in self.webhooks):
+            raise PluginLoadError(self.name, f"plugin `{self.name}` has two webhooks named `{name}`")
+        webhook = webhook_of(
+            self.scope,
+            type,
+            name,
+            kind,
+            function,
+            operations=tuple(operations),
+            failure_policy=failure_policy,
+            timeout=in_seconds(timeout),
+            subresource=subresource,
+            label_selector=label_selector,
+            reinvoke=reinvoke,
+        )
+        self.webhooks.append(webhook)
 
     def add_health_check(self, name: str, check: Callable[[], None]) -> None:
         """Register a check for `/healthz`, called on its own thread; it raises if the plugin is unhealthy.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.config.settings import HostSettings
     from ctrlhost.controller.pauses import Paused
+    from ctrlhost.supervisor.plugin_file import PluginSource
 
 #: Seconds that a message may wait for a process that does not read.
 _SEND_TIMEOUT = 5
@@ -48,6 +49,8 @@ class Start:
     pauses: dict[str, Paused | None] = field(default_factory=dict)
     controllers: tuple[str, ...] = ()
     log_levels: tuple[LogLevel, ...] = ()
+    #: What the plugin is loaded from; None for an installed one.
+    source: PluginSource | None = None
     #: The `sys.path` of the host, and its `PYTHONPATH`, which other programs that the plugin starts have to get.
     path: tuple[str, ...] = field(default_factory=lambda: tuple(sys.path))
     python_path: str | None = field(default_factory=lambda: os.environ.get("PYTHONPATH"))

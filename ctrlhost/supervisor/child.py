@@ -133,7 +133,9 @@ class ChildAttempt:
 
     @property
     def installed(self) -> str:
-        """The distribution and version of the plugin, which is not imported here."""
+        """The distribution and version of the plugin, or its file; it is not imported here."""
+        if (source := self._isolation.sources.get(self.owner.name)) is not None:
+            return str(source)
         return ", ".join(map(str, installed_plugins().get(self.owner.name, ())))
 
     def ask(self, action: str, body: bytes, by: str, timeout: float) -> tuple[int, bytes] | None:
@@ -249,6 +251,7 @@ class ChildAttempt:
             pauses=isolation.pauses.states(),
             controllers=tuple(isolation.pauses.known(self.owner.name)),
             log_levels=isolation.log_levels(),
+            source=isolation.sources.get(self.owner.name),
         )
 
     def _receive(self, process: Process) -> None:

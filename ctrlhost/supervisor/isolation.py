@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.controller.pauses import Pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ctrlhost.config.load import Configuration
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrlhost.supervisor.cache_server import CacheServer
     from ctrlhost.supervisor.channel import LogLevel, WebhookRoute
     from ctrlhost.supervisor.fork_server import ForkServer
+    from ctrlhost.supervisor.plugin_file import PluginSource
     from ctrlhost.supervisor.process import Process
 
 
@@ -31,6 +32,8 @@ class Isolation:
     forks: ForkServer
     #: Returns the levels of the log that an operator has set, for new processes.
     log_levels: Callable[[], tuple[LogLevel, ...]] = tuple
+    #: What plugins are loaded from that are not installed, by name.
+    sources: Mapping[str, PluginSource] = field(default_factory=dict)
     #: Which controllers of the plugins an operator has paused or resumed.
     pauses: Pauses = field(default_factory=Pauses)
     #: The kubeconfig that the host uses, if it is not that of the settings; known when the host has its client.

@@ -22,7 +22,7 @@ from ctrlhost._core import __version__
 from ctrlhost.controller.places import add_plugin, name_of_file, place_of
 from ctrlhost.errors import PluginLoadError, PluginNotFound
 from ctrlhost.suggestions import did_you_mean
-from ctrlhost.supervisor.plugin_file import PluginFile
+from ctrlhost.supervisor.plugin_file import PluginSource
 from ctrlhost.supervisor.shipped_objects import problem_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ctrlhost.plugin.context import PluginContext
 
 GROUP = "ctrlhost"
+#: The group of what makes plugins of the operators of other frameworks.
+FRAMEWORKS = "ctrlhost.frameworks"
 
 #: Reserved names: paths of the host's server, sections and tables of the settings, and commands.
 RESERVED_NAMES = frozenset(
@@ -82,7 +84,10 @@ def misplaced_plugins() -> list[str]:
 
 
 def _is_like_group(group: str) -> bool:
-    return group != GROUP and re.split(r"[^a-z]", group.lower(), maxsplit=1)[0] in (GROUP, f"{GROUP}s")
+    return group not in (GROUP, FRAMEWORKS) and re.split(r"[^a-z]", group.lower(), maxsplit=1)[0] in (
+        GROUP,
+        f"{GROUP}s",
+    )
 
 
 def _misplaced(entry_point: EntryPoint) -> str:
@@ -157,6 +162,10 @@ class Plugin:
     def permissions(self, settings: msgspec.Struct | None) -> list[Permission]:
         """Return the permissions that the plugin needs beyond those of its sources."""
         return list(self._call("ctrlhost_permissions", settings=settings) or ())
+
+    def notes(self) -> list[str]:
+        """Return what the plugin says to who deploys it."""
+        return list(self._call("ctrlhost_notes") or ())
 
     def setup(self, context: PluginContext) -> None:
         """Call `ctrlhost_setup`, in which the plugin registers its controllers, tasks, pages and checks."""
@@ -234,13 +243,13 @@ class PluginManager:
         return self.register(name, implementation, str(installed), installed.version)
 
     def register(self, name: str, implementation: object, installed: str = "", version: str = "") -> Plugin:
-        """Register a module or object with hook implementations, or a file with one, as the plugin `name`.
+        """Register a module or object with hook implementations, or the source of one, as the plugin `name`.
 
         A module without hooks stands for the `ctrlhost.Plugin`, or the other object with hooks, at its top level. The
         same one may be registered again
         under its name: an earlier call may hang in its code.
         """
-        if isinstance(implementation, PluginFile):
+        if isinstance(implementation, PluginSource):
             module = implementation.load()
             try:
                 return self.register(name, _find_plugin(name, module, _ONE_EACH), str(implementation))

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import threading
+from abc import ABC, abstractmethod
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,34 @@ NAME = re.compile(r"[a-z][a-z0-9-]*")
 _paths = threading.Lock()
 
 
-class PluginFile:
+class PluginSource(ABC):
+    """What a plugin is loaded from. It can be sent to another process."""
+
+    #: The name of the plugin, and where the host finds it.
+    name: str
+    __name__: str
+    #: The file; None for a module.
+    path: Path | None
+
+    @property
+    def wants_process(self) -> bool:
+        """Whether it runs in a process of its own unless the settings say otherwise."""
+        return False
+
+    @property
+    def argument(self) -> str:
+        """The argument of `ctrlhost run` for it in a pod; empty for what has to be installed there."""
+        return ""
+
+    @abstractmethod
+    def load(self) -> object:
+        """Return the module of the plugin, or an object with hooks; PluginLoadError if that fails."""
+
+
+class PluginFile(PluginSource):
     """A Python file that holds a plugin, named after the file: `my_operator.py` is the plugin `my-operator`."""
+
+    path: Path
 
     def __init__(self, path: Path) -> None:
         """Check the name, and that there is such a file; this imports nothing. ConfigError if one of them is wrong."""
@@ -64,7 +91,7 @@ class PluginFile:
         try:
             module = import_module(stem)
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            message = f"{self._place(error)}: {_one_line(error)}"
+            message = f"{place_in(str(self.path), error)}: {one_line(error)}"
             raise PluginLoadError(self.name, message, hint=self._hint(error)) from error
         file = getattr(module, "__file__", None)
         if file is None or Path(file).resolve() != self.path:
@@ -79,7 +106,7 @@ class PluginFile:
         """Raise PluginLoadError for an import that would find the module beside another file than this one."""
         seen, sources = {self.path.stem}, [self.path]
         while sources:
-            for name in _imports(sources.pop()) - seen:
+            for name in imports_of(sources.pop()) - seen:
                 seen.add(name)
                 own = _module_in(self.path.parent, name)
                 if own is None:
@@ -93,20 +120,6 @@ class PluginFile:
                     )
                 sources.append(own)
 
-    def _place(self, error: BaseException) -> str:
-        """Return the file and line of an error, and in brackets the line that failed in what the file imports."""
-        if isinstance(error, SyntaxError) and error.filename:
-            return f"{error.filename}:{error.lineno}"
-        place, further, traceback = str(self.path), "", error.__traceback__
-        while traceback is not None:
-            file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-            if file == str(self.path):
-                place, further = f"{file}:{line}", ""
-            elif not file.startswith(HIDDEN) and not is_standard(file):
-                further = f" ({file}:{line})"
-            traceback = traceback.tb_next
-        return place + further
-
     def _hint(self, error: BaseException) -> str:
         if isinstance(error, CtrlhostError) and error.hint:
             return error.hint
@@ -115,7 +128,25 @@ class PluginFile:
         return f"correct the line; `python {self.path.name}` shows the whole error"
 
 
-def _imports(source: Path) -> set[str]:
+def place_in(source: str, error: BaseException, hidden: tuple[str, ...] = ()) -> str:
+    """Return the file and line of an error, and in brackets the line that failed in what the file imports.
+
+    `source` is what is loaded; lines in the folders `hidden` do not count.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    place, further, traceback = source, "", error.__traceback__
+    while traceback is not None:
+        file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+        if file == source:
+            place, further = f"{file}:{line}", ""
+        elif not file.startswith((*HIDDEN, *hidden)) and not is_standard(file):
+            further = f" ({file}:{line})"
+        traceback = traceback.tb_next
+    return place + further
+
+
+def imports_of(source: Path) -> set[str]:
     """Return the top-level modules that a source imports; none for one that cannot be parsed, which fails later."""
     try:
         tree = ast.parse(source.read_bytes())
@@ -135,6 +166,7 @@ def _module_in(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name / "__init__.py", folder / f"{name}.py") if path.is_file()), None)
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return an error as one line."""
     text = str(error.msg) if isinstance(error, SyntaxError) else " ".join(str(error).split())
     return f"{type(error).__name__}: {text}".rstrip(": ")

@@ -257,3 +257,28 @@ def test_a_missing_file_is_named(tmp_path, ctrlhost, command):
     done = ctrlhost(command, str(tmp_path / "none.py"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "none.py: no such file" in done.stderr
+
+
+ALONE = """
+    import os
+
+    import ctrlhost
+    import images
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        def reconcile(ctx, request):
+            ctx.log.info("%s runs in %d with %s", request.name, os.getpid(), images.PREFIX)
+
+        plugin.add_controller("c", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="greet=yes"))
+"""
+
+
+def test_a_file_can_be_isolated(tmp_path, start_host):
+    write(tmp_path / "code", alone=ALONE, images="PREFIX = 'images'")
+    host = start_host(str(tmp_path / "code" / "alone.py"), "--sandbox", "--isolate=alone")
+    host.line("plugin alone running")
+    ctrlhost.Client.load(host.kubeconfig).create(to_greet("cache"))
+    line = host.line("cache runs in ", " with images")
+    assert int(line["msg"].split()[3]) != host.pid
+    assert host.stop() == 0

@@ -144,6 +144,7 @@ def test_every_hook_of_the_contract_exists():
         "ctrlhost_crds",
         "ctrlhost_objects",
         "ctrlhost_permissions",
+        "ctrlhost_notes",
         "ctrlhost_finalizers",
         "ctrlhost_setup",
         "ctrlhost_synced",
