@@ -151,7 +151,9 @@ def test_no_map_of_a_bundled_plugin_reads_an_informer(
 
 
 def test_every_bundled_plugin_is_tried() -> None:
-    assert sorted(SETTINGS) == sorted(folder.parent.name for folder in HERE.glob("*/pyproject.toml"))
+    # `kopf` is no plugin: it runs the files of others.
+    declared = (path for path in HERE.glob("*/pyproject.toml") if "entry-points.ctrlhost]" in path.read_text())
+    assert sorted(SETTINGS) == sorted(path.parent.name for path in declared)
 
 
 def test_an_informer_that_a_map_reads_is_recorded(maps: Maps, ctrlhost_host: Any) -> None:

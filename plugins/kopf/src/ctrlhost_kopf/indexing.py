@@ -1,0 +1,85 @@
+"""Indexes: what the handlers of `kopf.index` return, by the keys that they choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ctrlhost_kopf import lifecycles
+from ctrlhost_kopf.bodies import Index, Store
+from ctrlhost_kopf.execution import Cause, ErrorsMode, execute_handlers
+from ctrlhost_kopf.filters import matching
+from ctrlhost_kopf.progress import State
+
+if TYPE_CHECKING:
+    from ctrlhost_kopf.processing import Memory
+
+#: The namespace, name and uid of an object.
+_Key = tuple[Any, ...]
+
+
+class _Store(Store[Any]):
+    def __init__(self) -> None:
+        self.values: dict[_Key, Any] = {}
+
+    def __repr__(self) -> str:
+        return repr(list(self.values.values()))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self.values.values()))
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values.values()
+
+
+class Values(Index[Any, Any]):
+    """An index that its handlers fill."""
+
+    def __init__(self) -> None:
+        self._stores: dict[Any, _Store] = {}
+
+    def __repr__(self) -> str:
+        return repr(self._stores)
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._stores))
+
+    def __getitem__(self, key: Any) -> _Store:
+        return self._stores[key]
+
+    def replace(self, source: _Key, value: Any) -> None:
+        """Set what an object has in the index: a mapping has its own keys, any other value the key None."""
+        values = value if isinstance(value, Mapping) else {None: value}
+        for key in values:
+            self._stores.setdefault(key, _Store()).values[source] = values[key]
+        self.discard(source, keep=values)
+
+    def discard(self, source: _Key, keep: Mapping[Any, Any] | None = None) -> None:
+        """Remove what an object has under other keys."""
+        for key, store in list(self._stores.items()):
+            if key not in (keep or {}):
+                store.values.pop(source, None)
+                if not store.values:
+                    del self._stores[key]
+
+
+async def index_object(cause: Cause, memory: Memory, *, gone: bool) -> None:
+    """Call the indexing handlers of an object, and keep what they return."""
+    operator, meta = cause.operator, cause.body.metadata
+    source = (meta.namespace, meta.name, meta.uid)
+    handlers = [] if gone else matching(operator.registry.indexing, cause)
+    state = (memory.indexing_state or State({}, operator.time)).for_handlers(None, handlers)
+    outcomes = await execute_handlers(cause, handlers, state, lifecycles.all_at_once, ErrorsMode.IGNORED)
+    memory.indexing_state = state.with_outcomes(outcomes).without_successes()
+    for key, index in operator.indexers.items():
+        outcome = outcomes.get(key)
+        if outcome is None or outcome.exception is not None:
+            index.discard(source)
+        elif outcome.result is not None:
+            index.replace(source, outcome.result)
