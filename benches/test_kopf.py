@@ -92,7 +92,7 @@ def measured(client: Client, files: list[Path], pids: list[int]) -> tuple[int, f
     for number in range(EVENTS):
         kind = KINDS[number % len(KINDS)]
         change = {"metadata": {"annotations": {"change": str(number)}}}
-        client.patch("v1", kind, f"object-{number % 500}", "default", change)
+        client.patch("v1", kind, f"object-{number % (OBJECTS // 4)}", "default", change)
         time.sleep(max(0.0, began + (number + 1) / PACE - time.monotonic()))
     wait_for(files, str(EVENTS - 1))
     return memory, (sum(map(processor_time, pids)) - before) / EVENTS
@@ -105,8 +105,8 @@ def kopf_processes(files: list[Path], kubeconfig: Path) -> Iterator[list[int]]:
     with ExitStack() as stack:
         processes = []
         for file in files:
-            command = [sys.executable, "-m", "kopf", "run", "--all-namespaces", "--standalone", "--quiet", str(file)]
-            process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+            command = [sys.executable, "-m", "kopf", "run", "--all-namespaces", "--standalone", str(file)]
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(process.wait)
             stack.callback(process.kill)
             processes.append(process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import ctrlhost
@@ -87,8 +88,12 @@ class _Pass:
         self.operator, self.resource, self.memory, self.body = operator, resource, memory, memory.body
         self.type, self.event = type_, event
         self.patch = Patch(memory.remaining, body=memory.body)
-        self.log = ObjectLogger(body=self.body, settings=operator.settings)
         self.local_log = LocalObjectLogger(body=self.body, settings=operator.settings)
+
+    @cached_property
+    def log(self) -> ObjectLogger:
+        """Writes lines that may become events."""
+        return ObjectLogger(body=self.body, settings=self.operator.settings)
 
     async def run(self) -> list[float]:
         """Call what is to be called; return the seconds after which another pass is needed."""
@@ -98,7 +103,7 @@ class _Pass:
             await index_object(self._cause("index", self.local_log, patch=Patch()), memory, gone=gone)
         if self.event and self._has(registry.watching):
             await self._watch()
-        if gone:
+        if gone or not (self._blocked or self._has(registry.changing) or self._has(registry.spawning)):
             return []
         cause, delays = self._change(), list[float]()
         changes = any(prematch(handler, cause) for handler in registry.changing)
