@@ -218,6 +218,11 @@ async def invoke_handler(
         old, new = (resolve(essence, handler.field, None) for essence in (cause.old, cause.new))
         cause = cause.replace(old=old, new=new, diff=(cause.diff or Diff()).reduce(handler.field))
     kwargs = {"param": handler.param, "retry": state.retries, "started": state.started, "runtime": state.runtime}
+    if cause.group == "event":
+        # No subhandlers, so the variables can stay until the next call.
+        handler_var.set(handler)
+        cause_var.set(cause)
+        return await invoke(cause.operator.settings.execution.executor, handler.fn, kwargs | cause.kwargs)
     children = Children()
 
     async def call() -> Any:
