@@ -256,3 +256,22 @@ def test_without_shards_nothing_is_added(fleet, ctrlhost_host):
     assert controller.shards is None
     assert all(informer.scope.shard_by is None for informer in controller.informers)
     assert stamper.context.owns(ctrlhost.Request("object-0", "team-0"))
+
+
+@pytest.mark.behaviour("shards/SH83")
+@pytest.mark.parametrize("gate", [True], indirect=True)
+def test_a_version_that_shards_by_something_else_waits_until_no_other_runs(fleet):
+    old = fleet.start("a")
+    eventually(lambda: len(set(fleet.stampers["a"].runs)) == len(NAMESPACES) * 3, LIMIT, pause=0.05)
+    new = fleet.start("b", Stamper("b", shard_by="uid"))
+    check = eventually(lambda: (now := new.host.state.shards.check()).detail.startswith("controller") and now, LIMIT)
+    assert not check.passed
+    for text in ("stamper/stamps is sharded by uid here", "by namespace", "scale to 0, or rename the controller"):
+        assert text in check.detail
+    fleet.client.create(stamped("more", "team-1"))
+    eventually(lambda: ctrlhost.Request("more", "team-1") in fleet.stampers["a"].runs, LIMIT)
+    assert fleet.stampers["b"].runs == []
+    assert old.host.stop()
+    eventually(lambda: len(set(fleet.stampers["b"].runs)) == len(NAMESPACES) * 3 + 1, LIMIT, pause=0.05)
+    assert fleet.map.shard_by == {"stamper/stamps": "uid"}
+    assert eventually(lambda: new.host.state.shards.check().passed, LIMIT)
