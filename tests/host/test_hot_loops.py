@@ -107,7 +107,7 @@ def test_a_reconcile_that_writes_its_own_object_each_time_is_slowed_until_it_wri
     assert warning.levelname == "WARNING"
     assert warning.message.startswith("controller bad/c: reconcile of default/ann ran ")
     assert "patch by ctrlhost-bad" in warning.message
-    assert (warning.object, warning.verbs, warning.managers) == ("default/ann", ["patch"], ["ctrlhost-bad"])
+    assert (warning.key, warning.verbs, warning.managers) == ("default/ann", ["patch"], ["ctrlhost-bad"])
     assert warning.rate > 2
     (plugin,) = host.host.plugins
     assert "default/ann" in plugin.entries.degraded["hot-loop"]
