@@ -14,6 +14,7 @@ import pytest
 from ctrlhost_sandbox import Options, Sandbox
 
 import ctrlhost
+from ctrlhost import Request
 from ctrlhost.coordination.fleet import FLEET
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.shard_map import parse
@@ -275,3 +276,37 @@ def test_a_version_that_shards_by_something_else_waits_until_no_other_runs(fleet
     eventually(lambda: len(set(fleet.stampers["b"].runs)) == len(NAMESPACES) * 3 + 1, LIMIT, pause=0.05)
     assert fleet.map.shard_by == {"stamper/stamps": "uid"}
     assert eventually(lambda: new.host.state.shards.check().passed, LIMIT)
+
+
+@pytest.mark.behaviour("shards/SH10")
+@pytest.mark.parametrize("gate", [True], indirect=True)
+def test_names_from_a_shared_source_run_on_one_replica_each(fleet, ctrlhost_host):
+    runs: dict[str, list[str]] = {"a": [], "b": []}
+
+    def named(name: str) -> Any:
+        def setup(plugin: ctrlhost.PluginContext) -> None:
+            source = ctrlhost.Watches(
+                "v1", "ConfigMap", label_selector="host", shared=True, map=lambda obj: [Request(obj.labels["host"])]
+            )
+            plugin.add_controller(
+                "names", lambda _ctx, request: runs[name].append(request.name), source, shard_by="name"
+            )
+
+        return plugin_of(setup, "named")
+
+    hosts = [f"host-{number}" for number in range(40)]
+    for host in hosts:
+        fleet.client.create(config_map(host, {}, namespace="team-0", labels={"host": host}))
+    first = ctrlhost_host(named("a"), sandbox=fleet.sandbox, shards={"enabled": True}, **TIMES)
+    fleet.hosts["a"] = first
+    eventually(lambda: set(runs["a"]) == set(hosts), LIMIT, "what is cached when its range opens runs")
+    fleet.hosts["b"] = second = ctrlhost_host(named("b"), sandbox=fleet.sandbox, shards={"enabled": True}, **TIMES)
+    eventually(lambda: second.host.state.shards.check().passed, LIMIT)
+    before = {name: len(done) for name, done in runs.items()}
+    fleet.client.patch("v1", "ConfigMap", hosts[7], "team-0", {"metadata": {"annotations": {"new": "1"}}})
+    eventually(lambda: any(hosts[7] in done[before[name] :] for name, done in runs.items()), LIMIT)
+    controllers = {"a": first.host.plugins[0].controllers[0], "b": second.host.plugins[0].controllers[0]}
+    (owner,) = [name for name, controller in controllers.items() if controller.owns(Request(hosts[7]))]
+    (other,) = {"a", "b"} - {owner}
+    eventually(lambda: controllers[other].shards.dropped > 0, LIMIT, "the other replica drops what it maps")
+    assert hosts[7] not in runs[other][before[other] :]
