@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +53,7 @@ def children(kopf: Any, on: Any, kind: str, note: Any) -> None:
     def create_fn(spec: Any, **_: Any) -> Any:
         from kubernetes import client, config
 
-        config.load_kube_config()
+        config.load_kube_config(config_file=os.environ["KUBECONFIG"])
         container = {"name": "only", "image": "busybox", "env": [{"name": "FIELD", "value": spec["field"]}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
         kopf.adopt(pod)
