@@ -19,6 +19,7 @@ from ctrlhost.coordination.fleet import FLEET
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.shard_map import parse
 from ctrlhost.errors import Conflict, NotLeading
+from ctrlhost.supervisor.containment import Failure
 from ctrlhost.testing import HostUnderTest
 from tests.support.objects import config_map
 from tests.support.plugin_modules import plugin_of
@@ -242,6 +243,52 @@ def test_a_run_that_lasts_keeps_its_range_alone(fleet):
     # It may write until the range is given.
     eventually(lambda: leading == [(True, False)], LIMIT)
     assert stamper.refused == []
+
+
+def fail(host: HostUnderTest) -> None:
+    """Let the plugin of a replica fail for good."""
+    (plugin,) = host.host.plugins
+    plugin.attempt_failed(plugin.attempt, Failure("gave up", final=True))
+
+
+@pytest.mark.behaviour("shards/SH44")
+@pytest.mark.parametrize("gate", [True], indirect=True)
+def test_a_replica_leaves_while_its_plugin_has_failed_unless_it_has_failed_on_all(fleet):
+    names = ("a", "b", "c")
+    for name in names:
+        fleet.start(name)
+    wait_until_balanced(fleet, *names)
+    shards = {name: host.host.state.shards for name, host in fleet.hosts.items()}
+    members = {name: each.membership.name for name, each in shards.items()}
+    fail(fleet.hosts["a"])
+    eventually(lambda: set(fleet.owners()) == {members["b"], members["c"]}, LIMIT, "a has nothing", pause=0.05)
+    wait_until_balanced(fleet, "b", "c")
+    assert [name for name in names if shards[name].membership.leaving] == ["a"]
+    for name in ("b", "c"):
+        fail(fleet.hosts[name])
+
+    def leaving() -> bool:
+        views = [[member.leaving for member in each.fleet.members()] for each in shards.values()]
+        claims = [entry.claimant for entry in fleet.map.lines["namespace"]]
+        return views == [[True] * 3] * 3 and not any(claims)
+
+    eventually(leaving, LIMIT, "all have failed, and all know it", pause=0.05)
+    owners = fleet.owners()
+    assert set(owners) <= set(members.values())
+    renewed = {name: lease_of(fleet, member)["renewTime"] for name, member in members.items()}
+    for name, member in members.items():
+        eventually(
+            lambda name=name, member=member: lease_of(fleet, member)["renewTime"] > renewed[name], LIMIT, pause=0.05
+        )
+    assert fleet.owners() == owners, "each keeps what it has"
+    for host in fleet.hosts.values():
+        (check, *_) = host.host.inspection.checks("healthz", "stamper")
+        assert not check.passed
+        assert check.detail == "failed: gave up"
+
+
+def lease_of(fleet: Fleet, name: str) -> dict[str, Any]:
+    return dict(fleet.client.get(API_VERSION, "Lease", name, "default")["spec"])
 
 
 @pytest.mark.behaviour("shards/SH88")
