@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -203,6 +204,50 @@ def test_a_write_after_the_range_has_moved_is_refused_and_is_no_error(ctrlhost_h
     assert refused._counts["demo", "shard"] == 3
     # Outside of a run a client writes while this replica leads.
     host.host.plugins[0].context.client.create(config_map("outside", namespace="default"))
+
+
+@pytest.mark.behaviour("shards/SH47")
+def test_events_of_other_ranges_come_before_the_objects_of_one_that_opens(ctrlhost_host):
+    runs: list[Request] = []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        def reconcile(_ctx: Any, request: Request) -> None:
+            runs.append(request)
+            if request.name == "holds-up":
+                entered.set()
+                assert go_on.wait(60)
+
+        source = ctrlhost.For("v1", "ConfigMap", label_selector="many=yes")
+        plugin.add_controller("runs", reconcile, source, shard_by="namespace", workers=1)
+
+    host = ctrlhost_host(plugin_of(setup), shards={"enabled": True}, start=False)
+    labels = {"many": "yes"}
+    many = [Request(f"object-{number}", "many") for number in range(10_000)]
+    host.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}})
+    for request in many:
+        host.client.create(config_map(request.name, namespace="many", labels=labels))
+    host.start()
+    host.settle("60s")
+    assert set(runs) == set(many)
+    (controller,) = host.host.plugins[0].controllers
+    shards = host.host.state.shards
+    shards._end_thread()
+    runs.clear()
+    # The only worker is busy while the range opens again, as after a claim that came to nothing.
+    host.client.create(config_map("holds-up", namespace="default", labels=labels))
+    assert entered.wait(60)
+    (span,) = [span for span in shards.ownership.phases() if span.covers("namespace", shard_hash("many"))]
+    assert not span.covers("namespace", shard_hash("default"))
+    shards.ownership._ranges[span].phase = Phase.WARMING
+    shards._step()
+    host.wait_for(lambda: controller.status().queued == len(many))
+    host.client.create(config_map("event", namespace="default", labels=labels))
+    host.wait_for(lambda: controller.status().queued == len(many) + 1)
+    go_on.set()
+    host.wait_for(lambda: len(runs) >= len(many) + 2 and not controller.status().queued, 60)
+    assert runs[:2] == [Request("holds-up", "default"), Request("event", "default")]
+    assert sorted(runs[2:]) == sorted(many), "each once"
 
 
 @pytest.mark.behaviour("shards/SH09")
