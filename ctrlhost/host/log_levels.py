@@ -22,6 +22,7 @@ _OF_PLUGIN = "ctrlhost.plugin."
 _FIXED = "ctrlhost.admin"
 #: The host's own loggers; what is before a dot may be named, too.
 LOGGERS = (
+    "ctrlhost.audit",
     "ctrlhost.client.credentials",
     "ctrlhost.client.kubeconfig",
     "ctrlhost.client.transport",
@@ -40,6 +41,7 @@ LOGGERS = (
     "ctrlhost.informers.watcher",
     "ctrlhost.leader_election",
     "ctrlhost.metrics",
+    "ctrlhost.otel",
     "ctrlhost.plugin",
     "ctrlhost_sandbox",
     "ctrlhost.server",

@@ -124,7 +124,7 @@ def test_the_live_view_in_a_terminal(running: Running) -> None:
 
         # From the cause to one of its keys, and back.
         terminal.press("Home", "Enter")
-        terminal.wait_for("TRACEBACK of ", "in reconcile", r"\x1b[31m{{", "default/another", "Esc back")
+        terminal.wait_for("TRACEBACK of ", r"\x1b[31m{{", "default/another", "Esc back")
         terminal.press("End", "Enter")
         terminal.wait_for("verdict ", "last runs", "try again")
         terminal.press("Escape")
