@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ _NAMED = 10
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Return the errors of a group and of the groups in it; an error that is no group is its own."""
-    if isinstance(error, BaseExceptionGroup):
-        for exception in error.exceptions:
-            yield from leaves(exception)
-    else:
-        yield error
+    # Not by recursion: groups may be nested to any depth.
+    waiting = [error]
+    while waiting:
+        error = waiting.pop()
+        if isinstance(error, BaseExceptionGroup):
+            waiting += reversed(error.exceptions)
+        else:
+            yield error
 
 
 def decisive(error: BaseException) -> BaseException:
@@ -39,8 +43,10 @@ def decisive(error: BaseException) -> BaseException:
     if not is_in_plugin(first.__traceback__):
         # A task of a library's coroutine has no frame of the author; the group has.
         first = first.with_traceback(_joined(error.__traceback__, first.__traceback__))
-    for other in others[:_NAMED]:
-        first.add_note(f"in one group with {line_of(other)}")
+    with suppress(Exception):
+        # An error may be frozen, such as one that is a dataclass.
+        for other in others[:_NAMED]:
+            first.add_note(f"in one group with {line_of(other)}")
     return first
 
 

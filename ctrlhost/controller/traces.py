@@ -77,13 +77,14 @@ class Trace(NamedTuple):
 
 
 def trace_of(error: BaseException) -> Trace:
-    """Return the traceback of an error, also if its `__str__` raises."""
+    """Return the traceback of an error, also if its own methods raise."""
     chain: list[tuple[str, BaseException]] = []
     seen: set[int] = set()
     link, last = "", error
     while id(last) not in seen and len(chain) < _CHAIN:
         seen.add(id(last))
-        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        # Not by `or`: an error may be false, or have a `__bool__` that raises.
+        before = last.__context__ if last.__cause__ is None and not last.__suppress_context__ else last.__cause__
         link = "" if before is None else _CAUSED if last.__cause__ is not None else _DURING
         chain.append((link, last))
         if before is None:
@@ -95,12 +96,18 @@ def trace_of(error: BaseException) -> Trace:
 
 
 def _part(link: str, error: BaseException) -> Part:
-    lines = [line_of(error)]
-    notes = getattr(error, "__notes__", ())
-    lines += [str(note)[:_MESSAGE] for note in notes[:_CHAIN] if isinstance(note, str)] if type(notes) is list else []
+    lines = [line_of(error), *_notes(error)]
     if isinstance(error, BaseExceptionGroup):
         lines += [f"  {line_of(leaf)}" for leaf, _ in zip(leaves(error), range(2 * _CHAIN), strict=False)]
     return Part(link, tuple(lines), _stack(error.__traceback__))
+
+
+def _notes(error: BaseException) -> list[str]:
+    try:
+        notes = error.__notes__
+    except Exception:  # noqa: BLE001 - usually it has none, or its `__getattr__` raises
+        return []
+    return [note[:_MESSAGE] for note in notes[:_CHAIN] if type(note) is str] if type(notes) is list else []
 
 
 def _stack(traceback: TracebackType | None) -> Stack:

@@ -158,6 +158,35 @@ def test_a_traceback_has_the_frames_of_the_plugin_and_those_of_ctrlhost_in_one_l
     assert lines[-1] == "ValueError: no price"
 
 
+class _Hostile(Exception):
+    """An error whose own methods raise."""
+
+    def __str__(self) -> str:
+        raise ValueError("str")
+
+    def __bool__(self) -> bool:
+        raise ValueError("bool")
+
+    def __getattr__(self, name: str) -> object:
+        raise ValueError(name)
+
+
+class _Empty(Exception):
+    """An error that is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("kind", [_Hostile, _Empty])
+def test_the_methods_of_an_error_do_not_matter_for_its_traceback(kind: type[Exception]) -> None:
+    error = ValueError("no price")
+    error.__cause__ = kind()
+    lines = trace_of(error).text().splitlines()
+    caused = "The above exception was the direct cause of the following exception:"
+    assert lines == [kind.__name__, "", caused, "", "ValueError: no price"]
+
+
 def test_the_last_runs_of_failing_keys_are_kept(history: History, clock: ManualClock) -> None:
     for number in range(300):
         clock.advance(1)

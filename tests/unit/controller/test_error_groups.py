@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from ctrlhost.controller.error_groups import decisive, leaves
@@ -38,3 +40,21 @@ def test_the_other_errors_are_notes_and_the_place_is_that_of_the_group() -> None
     assert (str(error), error.__notes__) == ("b", ["in one group with NotOwned: a"])
     assert error.__traceback__ is not None
     assert decisive(error) is error
+
+
+def test_groups_may_be_nested_to_any_depth() -> None:
+    error = ValueError("deep")
+    group = ExceptionGroup("tasks", [error])
+    for _ in range(5_000):
+        group = ExceptionGroup("tasks", [group])
+    assert decisive(group) is error
+
+
+@dataclass(frozen=True)
+class _Frozen(Exception):
+    text: str
+
+
+def test_an_error_of_a_group_may_be_frozen() -> None:
+    error = _Frozen("no price")
+    assert decisive(ExceptionGroup("tasks", [error, ValueError("other")])) is error
