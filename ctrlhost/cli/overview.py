@@ -52,6 +52,7 @@ _INFORMERS = (
     Column("LAST EVENT", right=True, rank=1),
     Column("USERS", right=True, rank=0),
 )
+_SHARDS = (Column("RANGE"), Column("OWNER"), Column("CLAIMANT"))
 #: How each order of the controllers sorts them: those with the largest number first, but names from A.
 _ORDERS: dict[str, Callable[[Answer], Any]] = {
     "state": lambda _: 0,
@@ -141,6 +142,7 @@ class Overview:
             *causes_of(status["causes"], status["time"], width),
             *self._controllers(status, width),
             *_webhooks(status, width),
+            *_shards(status, width),
             *_informers(status, width),
         ]
 
@@ -214,6 +216,20 @@ def _webhooks(status: Answer, width: int | None) -> list[Row]:
         ]
         entries.append(Entry(cells, state, BAD if webhook["overdue"] else PLAIN, webhook["path"]))
     return rows_of(_WEBHOOKS, "STATE", entries, width) if entries else []
+
+
+def _shards(status: Answer, width: int | None) -> Iterator[Row]:
+    """Yield the part of this replica in the keys that replicas share, and the ranges that move now."""
+    if (shards := status.get("shards")) is None:
+        return
+    yield Row(wrapped(f"shards: {shards['summary']}", width))
+    moving = [row for row in shards["ranges"] if row["claimant"]]
+    entries = [
+        Entry((f"{row['line']} {row['start']}", row["owner"] or "nobody", row["claimant"]), row["here"] or "elsewhere")
+        for row in moving
+    ]
+    if entries:
+        yield from rows_of(_SHARDS, "HERE", entries, width)
 
 
 def _informers(status: Answer, width: int | None) -> list[Row]:

@@ -81,7 +81,14 @@ class Reports:
         """Return the state of the host, with that of the processes of isolated plugins as they said last."""
         children = [status for view in self._inspection.views() if (status := view.status()) is not None]
         checks = self._inspection.checks("readyz") or []
-        return self.reader.read(checks, self._inspection.page_paths(), children)
+        return self.reader.read(checks, self._inspection.page_paths(), children, self._shards())
+
+    def _shards(self) -> model.ShardsStatus | None:
+        if self._host.shards is None:
+            return None
+        from ctrlhost.host.shard_report import shards_status
+
+        return shards_status(self._host.shards)
 
     def status_json(self) -> bytes:
         """Return `status` as JSON."""

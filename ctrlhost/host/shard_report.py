@@ -1,10 +1,11 @@
-"""What `/debug/shards` shows: the map, and what this replica does with its ranges."""
+"""What `/debug/shards` and the status show: the map, and what this replica does with its ranges."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.ownership import spans
+from ctrlhost.status import model
 
 if TYPE_CHECKING:
     from ctrlhost.coordination.shard_map import Incarnation
@@ -39,6 +40,16 @@ def shard_report(host: HostShards) -> dict[str, Any]:
         ranges.append(row)
     report["map"] = {"id": shards.id, "epoch": shards.epoch, "shard_by": dict(shards.shard_by), "ranges": ranges}
     return report
+
+
+def shards_status(host: HostShards) -> model.ShardsStatus:
+    """Return the part of this replica, and each range with its owner and claimant; those that move first."""
+    report = shard_report(host)
+    ranges = [
+        model.ShardRange(row["line"], row["start"], row["owner"], row["claimant"], row["weight"], row.get("state", ""))
+        for row in (report["map"] or {"ranges": []})["ranges"]
+    ]
+    return model.ShardsStatus(host.summary(), sorted(ranges, key=lambda row: not row.claimant))
 
 
 def _name(incarnation: Incarnation | None) -> str:

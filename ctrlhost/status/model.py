@@ -64,6 +64,28 @@ class LeaderStatus(msgspec.Struct, frozen=True):
     leases: list[LeaseStatus]
 
 
+class ShardRange(msgspec.Struct, frozen=True):
+    """A range of hashes on a line, from `start` to the start of the next one.
+
+    `owner` and `claimant` are Leases of members; they are empty for nobody. A range with a claimant moves. `here` is
+    what this replica does with it: `warming`, `open`, `closing`, or nothing.
+    """
+
+    line: str
+    start: str
+    owner: str
+    claimant: str
+    weight: int
+    here: str
+
+
+class ShardsStatus(msgspec.Struct, frozen=True):
+    """How replicas share keys: the part of this one in a sentence, and all ranges."""
+
+    summary: str
+    ranges: list[ShardRange]
+
+
 class WriteCount(msgspec.Struct, frozen=True):
     """Writes of one verb to one resource with one outcome: a status, or `<error>` without an answer."""
 
@@ -304,6 +326,8 @@ class Status(msgspec.Struct, frozen=True):
     time: str
     host: HostStatus
     leader: LeaderStatus
+    #: None if replicas do not share keys.
+    shards: ShardsStatus | None
     apiserver: ApiServerStatus
     plugins: list[PluginStatus]
     controllers: list[ControllerStatus]

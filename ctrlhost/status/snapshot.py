@@ -103,11 +103,13 @@ class StatusReader:
         ready: Iterable[Check] = (),
         pages: Mapping[str, Iterable[str]] | None = None,
         children: Sequence[model.Status] = (),
+        shards: model.ShardsStatus | None = None,
     ) -> model.Status:
         """Return the snapshot.
 
         `ready` are the lines of `/readyz`, `pages` the paths of plugins' pages, and `children` the snapshots of the
-        processes of isolated plugins, whose controllers, errors, failing keys, writes and informers are added.
+        processes of isolated plugins, whose controllers, errors, failing keys, writes and informers are added. `shards`
+        is how replicas share keys.
         """
         seconds = self._host.processor.seconds() if self._host.processor is not None else {}
         others = {child.plugins[0].name: child for child in children if child.plugins}
@@ -135,6 +137,7 @@ class StatusReader:
             time=model.moment(time.time()),
             host=self._host_status([check for check in ready if check.decides and not check.passed], seconds),
             leader=self._leader(children),
+            shards=shards,
             apiserver=self._apiserver(children),
             plugins=plugins,
             controllers=controllers,

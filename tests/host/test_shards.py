@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from ctrlhost_sandbox import Options, Sandbox
@@ -23,6 +24,8 @@ from ctrlhost.supervisor.containment import Failure
 from ctrlhost.testing import HostUnderTest
 from tests.support.objects import config_map
 from tests.support.plugin_modules import plugin_of
+from tests.support.status import status_of
+from tests.support.status_page import page_at
 from tests.support.waiting import eventually
 
 LIMIT = 60.0
@@ -101,7 +104,7 @@ class Fleet:
     def start(self, name: str, stamper: Stamper | None = None, **shards: Any) -> HostUnderTest:
         stamper = self.stampers[name] = stamper or Stamper(name)
         host = self.hosts[name] = self._start(
-            stamper.plugin(), sandbox=self.sandbox, shards={"enabled": True, **shards}, **TIMES
+            stamper.plugin(), sandbox=self.sandbox, shards={"enabled": True, **shards}, listen="127.0.0.1:0", **TIMES
         )
         return host
 
@@ -243,6 +246,56 @@ def test_a_run_that_lasts_keeps_its_range_alone(fleet):
     # It may write until the range is given.
     eventually(lambda: leading == [(True, False)], LIMIT)
     assert stamper.refused == []
+
+
+@pytest.mark.behaviour("shards/SH87")
+@pytest.mark.parametrize("gate", [True], indirect=True)
+def test_a_range_that_moves_is_named_with_its_owner_and_claimant_everywhere(fleet, ctrlhost):
+    stamper, go_on, entered = Stamper("a"), threading.Event(), threading.Event()
+
+    def during(_ctx: Any, request: Request) -> None:
+        if request == Request("stuck", "team-0"):
+            entered.set()
+            assert go_on.wait(LIMIT)
+
+    stamper.during = during
+    first = fleet.start("a", stamper)
+    fleet.client.create(stamped("stuck", "team-0"))
+    assert entered.wait(LIMIT)
+    second = fleet.start("b")
+    eventually(lambda: len(fleet.cached("b")) > 30, LIMIT, pause=0.05)
+    stopping = threading.Thread(target=first.host.state.shards.hand_over, args=(LIMIT,))
+    stopping.start()
+    try:
+        shards, owned = second.host.state.shards, first.host.state.shards.ownership
+        eventually(lambda: len(owned.phases()) == 1, LIMIT, "all ranges but one are given", pause=0.05)
+        (span,) = owned.phases()
+        url, start = f"http://{second.host.address}", f"{span.start:016x}"
+
+        def moving() -> list[dict[str, Any]]:
+            return [row for row in status_of(second)["shards"]["ranges"] if row["claimant"]]
+
+        (row,) = eventually(lambda: len(rows := moving()) == 1 and rows, LIMIT, "one range moves", pause=0.05)
+        owner, claimant = first.host.state.shards.membership.name, shards.membership.name
+        assert (row["line"], row["start"], row["owner"], row["claimant"]) == ("namespace", start, owner, claimant)
+        # The page has what moves first.
+        cells = page_at(second, "/").rows("shards")[0]
+        assert (cells["Range"], cells["Owner"], cells["Claimant"]) == (f"namespace {start}", owner, claimant)
+        top = ctrlhost("top", "--once", f"--url={url}").stdout
+        assert f"shards: {claimant} has " in top
+        assert f"namespace {start}  {owner}  {claimant}" in top
+        printed = ctrlhost("shards", "--ranges", "--namespace=default", f"--kubeconfig={fleet.sandbox.kubeconfig}")
+        (line,) = [line for line in printed.stdout.splitlines() if start in line]
+        assert line.split()[:4] == ["namespace", start, owner, claimant]
+        report = json.loads(urlopen(f"{url}/debug/shards").read())
+        (reported,) = [each for each in report["map"]["ranges"] if each["claimant"]]
+        assert (reported["start"], reported["owner"], reported["claimant"]) == (start, owner, claimant)
+        explained = ctrlhost("explain-key", f"--url={url}", "stamper/stamps", "team-0/stuck").stdout
+        assert f"{owner} owns its range {start} of namespace" in explained
+        assert f"claimed by {claimant}" in explained
+    finally:
+        go_on.set()
+        stopping.join(LIMIT)
 
 
 def fail(host: HostUnderTest) -> None:

@@ -33,6 +33,7 @@ def overview(status: model.Status) -> Page:
             *tables.webhooks(status.webhooks),
             *tables.informers(status.informers),
             *tables.leases(status.leader),
+            *tables.shards(status.shards),
             *tables.writes(server),
             *tables.last_writes(server.last_writes, status.time),
             *tables.errors(status.errors, status.time),
