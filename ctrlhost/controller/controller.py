@@ -310,7 +310,9 @@ class Controller:
             self.override(services.controller_overrides.get(self.name))
             options = self.options
             self._counts = services.metrics.controller(self.name, options.workers)
-            self._results = Results(self.name, queue, options.timeout, self.history, lambda: self._plugin.rights)
+            self._results = Results(
+                self.name, queue, options.timeout, self.history, lambda: self._plugin.rights, services.plugins
+            )
             self._watchdog = Watchdog(
                 self.name, queue, services.clock, self._plugin.entries, options.timeout, options.slow_after
             )

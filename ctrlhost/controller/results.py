@@ -67,8 +67,12 @@ class Results:
         timeout: float | None,
         history: History,
         rights: Callable[[], Sequence[Permission]] = tuple,
+        plugins: Sequence[str] = (),
     ) -> None:
-        """Prepare; `timeout` is the controller's, in seconds. `rights` returns those that the plugin declares."""
+        """Prepare; `timeout` is the controller's, in seconds. `rights` returns those that the plugin declares.
+
+        `plugins` are those of the host.
+        """
         self.controller = controller
         self.timeout = timeout
         #: Keys whose last run did not succeed, so that a success must be noted. A key has one worker at a time.
@@ -78,6 +82,7 @@ class Results:
         self._history = history
         self._events = FailureEvents()
         self._rights = rights
+        self._plugins = plugins
 
     def ended(
         self, key: Request, priority: int, outcome: Any, counts: WorkerCounts, permit: Permit | None = None
@@ -147,7 +152,7 @@ class Results:
                 continue
             right = cause.right
             if any(_covers(permission, *right) for permission in self._rights()):
-                cause.hint = rights_missing(self.controller.partition("/")[0], 1)
+                cause.hint = rights_missing(self.controller.partition("/")[0], 1, self._plugins)
 
     def _log_retried(self, error: BaseException, fields: dict[str, Any], counts: WorkerCounts) -> None:
         if not isinstance(error, Exception):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ctrlhost.controller.causes import Cause
     from ctrlhost.controller.severity import Outcomes
 
@@ -33,11 +35,12 @@ def controller_fails(name: str, outcomes: Outcomes, worst: Cause | None) -> str:
     return sentence if worst is None else f"{sentence}; {cause_line(worst.title, worst.text, worst.keys)}"
 
 
-def grant(plugin: str) -> str:
-    """Return the command that grants a plugin its rights."""
-    return f"`ctrlhost manifests --plugins={plugin} --image=IMAGE | kubectl apply -f -`"
+def grant(plugins: Iterable[str]) -> str:
+    """Return the command that grants the plugins of a host their rights: of all, since it prints their Deployment."""
+    return f"ctrlhost manifests --plugins={','.join(plugins)} --image=IMAGE | kubectl apply --server-side -f -"
 
 
-def rights_missing(plugin: str, count: int) -> str:
-    """Return how many rights a plugin lacks, and what to type."""
-    return f"{counted(count, 'right')} missing for {plugin}: run {grant(plugin)}, with the options of the installation"
+def rights_missing(plugin: str, count: int, plugins: Iterable[str]) -> str:
+    """Return how many rights a plugin lacks, and what to type; `plugins` are all of the host."""
+    command = f"`{grant(plugins)}`, with the options of the installation"
+    return f"{counted(count, 'right')} missing for {plugin}: run {command}"

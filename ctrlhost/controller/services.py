@@ -50,6 +50,8 @@ class PluginServices:
     metrics: ReconcileMetrics
     #: The namespaces that all controllers are limited to; empty for all.
     namespaces: tuple[str, ...] = ()
+    #: The names of all plugins of the host that are enabled, also of those in other processes.
+    plugins: tuple[str, ...] = ()
     #: What the plugin has to do with leadership; without an election it leads.
     candidacy: Candidacy = field(default_factory=lambda: Candidacy(Tenure.endless()))
     #: Returns the client of a plugin with an account of its own, None for the host's; PluginError if it is unusable.

@@ -206,6 +206,9 @@ class ChildHost(Host):
         super()._notify()
         self.changed.set()
 
+    def _enabled_plugins(self) -> tuple[str, ...]:
+        return self._start.plugins
+
     def _on_election(self, plugins: Collection[str]) -> None:
         super()._on_election(plugins)
         self.changed.set()

@@ -50,16 +50,18 @@ class Children(Collector):
         configuration: Configuration,
         directory: RunDirectory,
         sources: Mapping[str, PluginSource],
+        names: tuple[str, ...],
     ) -> None:
         """Prepare processes of their own for these plugins, whose sockets are in `directory`.
 
-        `sources` are what plugins are loaded from that are not installed, by name.
+        `sources` are what plugins are loaded from that are not installed, by name; `names` are those of all enabled
+        plugins of the host.
         """
         self._plugins = plugins
         # One plugin that never fails needs no server.
         forks = ForkServer(spared=1 if len(plugins) == 1 else 0)
         self._isolation = Isolation(
-            settings, configuration, directory.for_plugin, forks, levels.changes, sources=sources
+            settings, configuration, directory.for_plugin, forks, names, levels.changes, sources=sources
         )
         #: What is shown of the plugins' present processes.
         self._views: dict[str, ChildView] = {}
@@ -191,4 +193,5 @@ def make_children(
                 hint="pass the setting `kubeconfig` instead",
             )
     isolated = [plugin for plugin in isolated_plugins if configuration.supervision(plugin.name).enabled]
-    return Children(isolated, settings, configuration, directory(), sources) if isolated else None
+    names = tuple(plugin.name for plugin in plugins if configuration.supervision(plugin.name).enabled)
+    return Children(isolated, settings, configuration, directory(), sources, names) if isolated else None

@@ -369,6 +369,7 @@ class Host:
             controller_overrides=dict(overrides),
             metrics=ReconcileMetrics(),
             namespaces=self.settings.namespaces,
+            plugins=self._enabled_plugins(),
             supervision=self.configuration.supervision,
             entries=self._entries,
             candidacy=Candidacy(self._tenure),
@@ -381,6 +382,10 @@ class Host:
             shards=state.shards.keys if state.shards is not None else None,
         )
         return state.services
+
+    def _enabled_plugins(self) -> tuple[str, ...]:
+        names = [plugin.name for plugin in self.plugins]
+        return tuple(name for name in names if self.configuration.supervision(name).enabled)
 
     def _audit_log(self) -> AuditLog | None:
         if not self.settings.audit_log or self.settings.dry_run:

@@ -282,7 +282,7 @@ class Attempt:
                 self._start_what_is_ready(context)
             if waiting:
                 if any(NO_PERMISSION in why for why in waiting):
-                    waiting.append(f"{grant(self.owner.name)} grants its rights")
+                    waiting.append(f"`{grant(context.services.plugins)}` grants its rights")
                 state = self._report("waiting", "; ".join(dict.fromkeys(waiting)))
             elif behind or not synced:
                 state = self._report("syncing", f"{', '.join(behind)} not synced yet" if behind else "")

@@ -45,6 +45,8 @@ class Start:
     pages: str
     #: Whether the plugin has a lease of its own, for which the process stands itself.
     elects_itself: bool
+    #: The names of all plugins of the host that are enabled.
+    plugins: tuple[str, ...] = ()
     #: What an operator has paused or resumed, the controllers of the last process, and the levels of the log.
     pauses: dict[str, Paused | None] = field(default_factory=dict)
     controllers: tuple[str, ...] = ()

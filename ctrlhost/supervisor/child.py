@@ -248,6 +248,7 @@ class ChildAttempt:
             str(directory / "feed.sock"),
             str(directory / "pages.sock"),
             elects_itself=isolation.elects(self.owner.name),
+            plugins=isolation.plugins,
             pauses=isolation.pauses.states(),
             controllers=tuple(isolation.pauses.known(self.owner.name)),
             log_levels=isolation.log_levels(),

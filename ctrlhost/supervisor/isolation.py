@@ -30,6 +30,8 @@ class Isolation:
     directory: Callable[[str], Path]
     #: Forks the processes.
     forks: ForkServer
+    #: The names of all plugins of the host that are enabled.
+    plugins: tuple[str, ...] = ()
     #: Returns the levels of the log that an operator has set, for new processes.
     log_levels: Callable[[], tuple[LogLevel, ...]] = tuple
     #: What plugins are loaded from that are not installed, by name.

@@ -114,8 +114,10 @@ def _paused(controllers: Sequence[Controller]) -> str:
 
 def _forbidden(plugin: PluginRuntime) -> str:
     """Return which rights a plugin lacks that runs; one that waits for them says so itself."""
-    missing = plugin.missing_rights if plugin.state == "running" else ()
-    return rights_missing(plugin.name, len(missing)) if missing else ""
+    missing, context = plugin.missing_rights if plugin.state == "running" else (), plugin.context
+    if not missing or context is None:
+        return ""
+    return rights_missing(plugin.name, len(missing), context.services.plugins)
 
 
 def _errors(controllers: Sequence[Controller]) -> str:

@@ -111,7 +111,7 @@ class Rights:
         plugin.missing_rights = missing
         if set(missing) - set(before):
             fields = {"plugin": plugin.name, "rights": list(missing)}
-            log.warning("%s", rights_missing(plugin.name, len(missing)), extra=fields)
+            log.warning("%s", rights_missing(plugin.name, len(missing), context.services.plugins), extra=fields)
         if set(before) - set(missing):
             log.info("plugin %s: %d of its rights were granted", plugin.name, len(set(before) - set(missing)))
             for controller in context.controllers:

@@ -13,7 +13,7 @@ from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.status import status_of
 
 RBAC = "rbac.authorization.k8s.io/v1"
-COMMAND = "run `ctrlhost manifests --plugins=demo --image=IMAGE | kubectl apply -f -`"
+COMMAND = "run `ctrlhost manifests --plugins=demo --image=IMAGE | kubectl apply --server-side -f -`"
 
 
 def ready_line(host: Any) -> tuple[int, str]:

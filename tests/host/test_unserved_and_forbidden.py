@@ -76,10 +76,13 @@ def test_a_missing_right_to_list_is_named_with_the_command_for_the_role(
             "plugin maps waiting: ",
             "no permission to list ConfigMap (v1) in namespace team: ",
             'cannot list resource "configmaps" in API group "" in the namespace "team"',
-            "`ctrlhost manifests --plugins=maps --image=IMAGE | kubectl apply -f -` grants its rights",
+            "`ctrlhost manifests --plugins=maps --image=IMAGE | kubectl apply --server-side -f -` grants its rights",
         )
         (line,) = [line for line in host.get("/readyz?verbose")[1].splitlines() if "plugin/maps" in line]
-        assert "`ctrlhost manifests --plugins=maps --image=IMAGE | kubectl apply -f -` grants its rights" in line
+        assert (
+            "`ctrlhost manifests --plugins=maps --image=IMAGE | kubectl apply --server-side -f -` grants its rights"
+            in line
+        )
         lacks = host.line("2 rights missing for maps: run `ctrlhost manifests --plugins=maps ")
         assert rule in lacks["rights"]
         assert len([line for line in host.lines if "rights missing" in line["msg"]]) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctrlhost.controller.sentences import cause_line, counted
+from ctrlhost.controller.sentences import cause_line, counted, grant
 from ctrlhost.server.html import Html, join, tag
 from ctrlhost.server.page import Row, Section, element_row
 from ctrlhost.status.pages.text import ago, command, controller_link, count, key_link, plugin_link, rate, seconds, since
@@ -139,7 +139,7 @@ def _rights(status: model.Status) -> Iterator[Problem]:
     lacking = [plugin for plugin in status.plugins if plugin.missing_rights]
     if not lacking:
         return
-    names = ",".join(plugin.name for plugin in status.plugins if plugin.state != "disabled")
+    names = [plugin.name for plugin in status.plugins if plugin.state != "disabled"]
     number = sum(len(plugin.missing_rights) for plugin in lacking)
     text = f"{counted(number, 'right')} missing for {', '.join(plugin.name for plugin in lacking)}"
     doing = join(
@@ -151,7 +151,7 @@ def _rights(status: model.Status) -> Iterator[Problem]:
     )
     rules = (tag("div", f"{plugin.name}: {rule}") for plugin in lacking for rule in plugin.missing_rights)
     which = tag("details", tag("summary", "Which rights"), *rules)
-    apply = command(f"ctrlhost manifests --plugins={names} --image=IMAGE | kubectl apply --server-side -f -")
+    apply = command(grant(names))
     yield Problem("rights", "bad", text, [card("rights", join((doing, "; the manifests grant them:")), apply, which)])
 
 

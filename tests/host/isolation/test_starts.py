@@ -206,10 +206,15 @@ def test_a_kind_that_appears_later_reaches_the_process(distributions: Any, start
 @pytest.mark.parametrize("isolated", [(), ("--isolate=bad",)], ids=["in the host", "isolated"])
 def test_a_plugin_waits_for_a_permission(distributions: Any, start_host: StartHost, isolated: tuple[str, ...]) -> None:
     distributions.add("bad", BAD)
+    distributions.add("good", "import ctrlhost\n@ctrlhost.hookimpl\ndef ctrlhost_setup(plugin): pass\n")
     with Sandbox(rbac=True) as sandbox:
         own = sandbox.kubeconfig_for(user="somebody")
-        host = start_host(f"--kubeconfig={own}", "--set=host.start_timeout=0s", *isolated, plugins="bad")
+        host = start_host(f"--kubeconfig={own}", "--set=host.start_timeout=0s", *isolated, plugins="bad,good")
         waits = host.line("plugin bad waiting: ")["msg"]
+        # The command prints the Deployment, too: it must not leave out the other plugins.
+        command = "`ctrlhost manifests --plugins=bad,good --image=IMAGE | kubectl apply --server-side -f -`"
+        assert waits.endswith(f"; {command} grants its rights")
+        host.line(f"2 rights missing for bad: run {command}, with the options of the installation")
         wanted = 'no permission to list ConfigMap (v1): configmaps is forbidden: User "somebody" cannot list resource'
         assert wanted in waits
         assert waits.count("no permission") == 1

@@ -57,11 +57,11 @@ def test_missing_rights_are_a_line_and_a_command_and_the_details_are_closed(capl
         own = page_at(host, "/status/plugins/dns")
         assert own.section("problems")[0].text.startswith("dns is waiting since ")
         assert {row["State"] for row in own.rows("rights")} == {"✖ missing"}
-        grants = b"`ctrlhost manifests --plugins=dns --image=IMAGE | kubectl apply -f -` grants its rights"
+        grants = f"`{APPLY}` grants its rights".encode()
         eventually(lambda: grants in get(host, "/readyz?verbose")[2])
         assert b"apiGroups" not in get(host, "/readyz?verbose")[2]
     for plugin in ("dns", "shop", "backup"):
-        text = f"2 rights missing for {plugin}: "
+        text = f"2 rights missing for {plugin}: run `{APPLY}`, with the options of the installation"
         assert len([record for record in caplog.records if record.getMessage().startswith(text)]) == 1
     # No rule is named again in a sentence.
     assert not [record for record in caplog.records if "apiGroups" in record.getMessage()]
