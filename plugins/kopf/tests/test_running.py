@@ -247,6 +247,67 @@ def test_what_has_no_effect_is_said_in_one_line_each(run: Run, client: Client, c
     assert not calls.of("login")
 
 
+INSTALLS = """
+    import kopf
+    import ctrlhost
+
+    CRD = {crd!r}
+
+    @kopf.on.startup()
+    def install(memo, **_):
+        record("startup")
+        client = ctrlhost.Client.load()
+        client.apply(CRD)
+        client.close()
+        memo.installed = True
+
+    @kopf.on.cleanup()
+    def cleanup(memo, **_):
+        record("cleanup", memo.installed)
+
+    @kopf.on.create("installs")
+    def created(memo, **_):
+        return {{"installed": memo.installed}}
+"""
+
+
+@behaviour("kopf/KO23")
+def test_startup_may_install_the_kinds_of_the_operator(run: Run, client: Client, calls: Calls, tmp_path: Path) -> None:
+    source = INSTALLS.format(crd=crd("installs", "Install"))
+    host = run("--kopf", str(operator(tmp_path, "installer", source, calls)))
+    host.line("plugin installer running")
+    client.create(example("a") | {"kind": "Install"})
+    created = eventually(lambda: client.get(API_VERSION, "Install", "a", "default").get("status"), pause=0.02)
+    assert created["created"] == {"installed": True}
+    assert host.stop() == 0
+    # As often as startup has succeeded.
+    assert calls.of("cleanup") == [["cleanup", True]] * len(calls.of("startup"))
+
+
+@behaviour("kopf/KO23")
+@pytest.mark.parametrize("error", ["PermanentError", "TemporaryError"])
+def test_cleanup_is_not_called_if_startup_has_failed(run: Run, calls: Calls, tmp_path: Path, error: str) -> None:
+    source = """
+        import kopf
+
+        @kopf.on.startup()
+        def fail(**_):
+            raise kopf.ERROR("no database")
+
+        @kopf.on.cleanup()
+        def cleanup(**_):
+            record("cleanup")
+
+        @kopf.on.create("nowhere")
+        def created(**_): ...
+    """
+    host = run("--kopf", str(operator(tmp_path, "unstarted", source.replace("ERROR", error), calls)))
+    # The next attempt is that of a restart, since the kind is missing: nothing waits in the setup.
+    host.line("plugin unstarted", "on.startup: no database")
+    assert host.stop() == 0
+    assert not calls.of("cleanup")
+
+
 @behaviour("kopf/KO12")
 @pytest.mark.parametrize(
     ("source", "what"),
@@ -275,6 +336,7 @@ def test_what_is_not_supported_is_refused_at_import(tmp_path: Path, sandbox: Any
     assert what in ended.stderr
 
 
+@behaviour("kopf/KO23")
 def test_a_file_that_can_be_imported_is_checked(tmp_path: Path, calls: Calls) -> None:
     path = operator(tmp_path, "fine", "import kopf\n@kopf.on.create('kopfexamples')\ndef f(**_): ...\n", calls)
     checked = ctrlhost("check", "--offline", "--kopf", str(path))
@@ -285,6 +347,10 @@ def test_a_file_that_can_be_imported_is_checked(tmp_path: Path, calls: Calls) ->
     assert checked.returncode == 1
     assert f"{broken}:" in checked.stdout
     assert "ZeroDivisionError" in checked.stdout
+    invalid = operator(tmp_path, "invalid", "import kopf\ndef f(:\n", calls)
+    checked = ctrlhost("check", "--offline", "--kopf", str(invalid))
+    assert f"{invalid}:" in checked.stdout
+    assert "SyntaxError" in checked.stdout
 
 
 def test_without_the_package_one_line_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -126,7 +126,7 @@ def _prepend(folder: Path) -> None:
 
 def _runs_itself(path: Path) -> bool:
     """Return whether a file imports `kopf` and calls what runs an operator."""
-    tree = ast.parse(path.read_bytes())
+    tree = ast.parse(path.read_bytes(), path)
     if "kopf" not in imports_of(path):
         return False
     called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -143,7 +143,7 @@ def _is_kopf(node: ast.expr) -> bool:
 def imports_of(path: Path) -> set[str]:
     """Return the top-level modules that a source imports, also within functions."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(ast.parse(path.read_bytes(), path)):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

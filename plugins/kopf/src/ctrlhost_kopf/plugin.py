@@ -54,6 +54,8 @@ class Operator:
         self._listed: set[str] = set()
         self._term: int | None = None
         self._lock = asyncio.Lock()
+        #: Whether the handlers of on.startup have succeeded.
+        self._started = False
         #: Whether the file has called `kopf.run`.
         self.claimed = threading.Event()
         #: The files of the operator, and the libraries that these import.
@@ -109,6 +111,7 @@ class Operator:
             self.stopped, self.ready = Future(), Future()
             self.settings.execution.executor = ThreadPoolExecutor(self.settings.execution.max_workers)
         self.host, self._term, self._lock = plugin, None, asyncio.Lock()
+        self._started = False
         self.memories.clear()
         self._kinds.clear()
         plugin.add_cleanup(partial(_finish, self.stopped))
@@ -116,8 +119,12 @@ class Operator:
         running.set_up(self, plugin)
         if plugin.offline:
             return
-        kinds = [_resource(kind) for kind in plugin.client.kinds()]
-        handled = self._handled(kinds)
+        handled, missing, kinds = self._ask()
+        if missing and self.registry.activities["startup"]:
+            # It may install them. The next start is the next attempt: a setup that waits would hold up a shutdown.
+            plugin.submit(self._start_up(retries=False)).result()
+            handled, missing, kinds = self._ask()
+        self._check(handled, missing)
         if self.registry.webhooks:
             admission.register(self, plugin, kinds)
         if self.registry.indexing:
@@ -131,8 +138,9 @@ class Operator:
             handle = plugin.add_controller(name, partial(self._reconcile, resource), source, workers=_WORKERS)
             self._kinds[resource] = (handle, plugin.informer(*names, label_selector=selector))
 
-    def _handled(self, kinds: Sequence[Resource]) -> dict[Resource, list[Handler]]:
-        """Return the kinds with their handlers; PluginError if the server serves none of them."""
+    def _ask(self) -> tuple[dict[Resource, list[Handler]], list[Selector], list[Resource]]:
+        """Return the kinds with their handlers, the selectors of kinds that are not served, and all kinds."""
+        kinds = [_resource(kind) for kind in self.host.client.kinds()]
         handled: dict[Resource, list[Handler]] = {}
         missing: dict[Selector, None] = {}
         for handler in self.registry.resource_handlers:
@@ -142,12 +150,15 @@ class Operator:
                 missing[selector] = None
             for kind in selected:
                 handled.setdefault(kind, []).append(handler)
+        return handled, [*missing], kinds
+
+    def _check(self, handled: Mapping[Resource, Any], missing: Sequence[Selector]) -> None:
+        """Warn of kinds that the server does not serve; PluginError if it serves none."""
         if missing and not handled:
             hint = "install the CustomResourceDefinition; the plugin is started again"
-            raise ctrlhost.PluginError(self.name, f"the server serves none of {[*missing]}", hint=hint)
+            raise ctrlhost.PluginError(self.name, f"the server serves none of {missing}", hint=hint)
         if missing:
-            self.host.log.warning("the server does not serve %s; looked for again at the next start", [*missing])
-        return handled
+            self.host.log.warning("the server does not serve %s; looked for again at the next start", missing)
 
     @ctrlhost.hookimpl
     def ctrlhost_synced(self, plugin: ctrlhost.PluginContext) -> None:
@@ -156,10 +167,15 @@ class Operator:
         _finish(self.ready)
 
     async def _start(self) -> None:
-        await self.run_activity("startup")
-        await running.report(self)
+        if not self._started:
+            await self._start_up(retries=True)
         if self.host.term is not None:
             await self._enter(self.host.term)
+
+    async def _start_up(self, *, retries: bool) -> None:
+        await self.run_activity("startup", retries=retries)
+        self._started = True
+        await running.report(self)
 
     @ctrlhost.hookimpl
     def ctrlhost_elected(self, plugin: ctrlhost.PluginContext) -> None:
@@ -207,8 +223,11 @@ class Operator:
             await self._enter(ctx.term)
         return await process(self, ctx, resource, request)
 
-    async def run_activity(self, name: str) -> dict[str, Any]:
-        """Call the handlers of on.startup, on.cleanup or on.probe; return their results, raise the first error."""
+    async def run_activity(self, name: str, *, retries: bool = True) -> dict[str, Any]:
+        """Call the handlers of on.startup, on.cleanup or on.probe; return their results, raise the first error.
+
+        Without `retries`, an error is raised that another attempt could end.
+        """
         operator_var.set(self)
         handlers = unique(self.registry.activities[name])
         extra = {"activity": name, "settings": self.settings}
@@ -218,7 +237,7 @@ class Operator:
             outcomes = await execute_handlers(cause, handlers, state, lifecycles.all_at_once)
             state = state.with_outcomes(outcomes)
             for key, outcome in outcomes.items():
-                if outcome.final and outcome.exception is not None:
+                if outcome.exception is not None and (outcome.final or not retries):
                     raise ctrlhost.PluginError(self.name, f"on.{name}: {outcome.exception}") from outcome.exception
                 results[key] = outcome.result
             await asyncio.sleep(min(state.delays, default=0))
@@ -226,7 +245,8 @@ class Operator:
 
     def _clean_up(self) -> None:
         try:
-            self.host.submit(self.run_activity("cleanup")).result()
+            if self._started:
+                self.host.submit(self.run_activity("cleanup")).result()
         finally:
             self.settings.execution.executor.shutdown(wait=False)
 
