@@ -216,7 +216,7 @@ def test_params_and_ids(on: Any, start: Any) -> None:
         ("kopf.dev", "v1", "kopfexamples"),
         (lambda resource: resource.plural == "kopfexamples",),
     ],
-    ids=str,
+    ids=lambda names: "function" if callable(names[0]) else str(names),
 )
 def test_a_kind_has_many_names(on: Any, start: Any, names: Any) -> None:
     calls: list[Any] = []
