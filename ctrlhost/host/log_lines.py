@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Processor = Callable[[Any, str, MutableMapping[str, Any]], Any]
 
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: " ", 10: "\\n", 13: "\\r"}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {9: " ", 10: "\\n", 13: "\\r"}
 #: The fields that a JSON line begins with; the traceback is its last one.
 _FIRST = ("ts", "level", "msg", "plugin", "controller", "key", "cause")
 #: The part of an RFC 3339 time that a console shows: hours to milliseconds.
