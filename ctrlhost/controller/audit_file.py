@@ -35,6 +35,8 @@ class AuditFile:
         self._file: int | None = None
         self._lost = 0
         self._failed = False
+        #: Whether the last line was written in part.
+        self._torn = False
         self._retry_at = 0.0
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
@@ -64,7 +66,7 @@ class AuditFile:
         try:
             self._open()
             if self._file is not None:
-                _write(self._file, line)
+                self._write(self._file, line)
         except OSError as error:
             self._lost += 1
             self._retry_at = time.monotonic() + _RETRY
@@ -92,10 +94,12 @@ class AuditFile:
             if same:
                 return
             os.close(self._file)
-            self._file = None
+            self._file, self._torn = None, False
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
-
-def _write(file: int, line: bytes) -> None:
-    while line:
-        line = line[os.write(file, line) :]
+    def _write(self, file: int, line: bytes) -> None:
+        # A part of a line, for which a full disk had room, must not spoil the next one.
+        rest = b"\n" + line if self._torn else line
+        while rest:
+            rest = rest[os.write(file, rest) :]
+            self._torn = bool(rest)

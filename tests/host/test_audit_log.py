@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -27,6 +29,22 @@ FIELDS = {
 }
 SECRET = "the-value-of-a-secret"
 WIDE = {f"k{number}": "v" for number in range(60)}
+
+#: The limit of the size of files lets a part of the second line through, as a full disk does.
+TORN = """
+import resource, sys, time
+from ctrlhost.controller import audit_file
+audit_file._RETRY = 0
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+audit = audit_file.AuditFile(sys.argv[1])
+audit.put(b'{"n":1}\\n')
+audit.put(b'{"n":2}\\n')
+while not audit._lost:
+    time.sleep(0.01)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+audit.put(b'{"n":3}\\n')
+audit.close()
+"""
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -175,6 +193,13 @@ def test_a_path_that_cannot_be_written_is_one_line_and_stops_nothing(
         eventually(written, 60, "a line in the file", pause=0.1)
         assert "is written again; lines lost: " in told()[1]
         assert len(told()) == 2
+
+
+@behaviour("oncall/OC32")
+def test_a_line_that_a_full_disk_has_cut_leaves_the_next_one_whole(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    subprocess.run([sys.executable, "-c", TORN, str(path)], check=True, timeout=60)
+    assert path.read_text().splitlines() == ['{"n":1}', '{"', '{"n":3}']
 
 
 @behaviour("oncall/OC32")
