@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import ctrlhost_kopf as kopf
 import pytest
+
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.behaviour("kopf/KO5")
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
@@ -46,6 +50,27 @@ def test_an_optional_handler_needs_no_finalizer(on: Any, start: Any) -> None:
     running.delete()
     assert running.find() is None
     assert calls == []
+
+
+def test_it_is_handled_once_while_a_daemon_holds_the_object(on: Any, start: Any) -> None:
+    calls: list[str] = []
+    end = threading.Event()
+
+    @on.daemon()
+    async def stay(**_: Any) -> None:
+        await asyncio.to_thread(end.wait)
+
+    on.delete()(lambda **_: calls.append("deleted"))
+    running = start()
+    running.create()
+    running.delete()
+    for _ in range(3):
+        running.advance(1)
+    assert running.finalizers() == [FINALIZER]
+    assert calls == ["deleted"]
+    end.set()
+    eventually(lambda: running.advance(1) or running.find() is None, pause=0.01)
+    assert calls == ["deleted"]
 
 
 def test_a_handler_that_fails_for_good_lets_the_object_go(on: Any, start: Any) -> None:

@@ -42,6 +42,8 @@ class Memory:
     #: The version of the last event.
     version: str = ""
     handled_once: bool = False
+    #: Whether the handlers of its deletion have ended; daemons may still hold it.
+    deletion_handled: bool = False
     indexing_state: State | None = None
     #: When the essence has last changed, in seconds of the loop.
     idle_since: float = 0.0
@@ -191,6 +193,8 @@ class _Pass:
     async def _handle(self, cause: Cause) -> list[float]:
         """Call the handlers of a change; return the seconds until each that has not ended is due."""
         operator, persistence = self.operator, self.operator.settings.persistence
+        if cause.reason is Reason.DELETE and self.memory.deletion_handled:
+            return []
         handlers = changing(operator.registry.changing, cause) if cause.reason in _HANDLED else []
         delays: list[float] = []
         if handlers:
@@ -216,6 +220,7 @@ class _Pass:
             if cause.new is not None and cause.old != cause.new:
                 persistence.diffbase_storage.store(body=self.body, patch=self.patch, essence=cause.new)
             self.memory.handled_once = True
+            self.memory.deletion_handled = cause.reason is Reason.DELETE
         return delays
 
 
