@@ -70,6 +70,7 @@ def secret(network: BitcoinNetwork) -> Iterable[str]:
     every=lambda settings: settings.resync or None,
     workers=lambda settings: settings.workers,
     gone=True,
+    shard_by="namespace",
 )
 def reconcile(ctx: Context, network: ctrlhost.Object | None) -> ctrlhost.Result | None:
     """Keep the objects of a network, list its nodes, and connect them."""

@@ -23,7 +23,7 @@ class Parts:
         """Create them; nothing is called yet."""
         settings: BitcoinSettings = host.settings
         self.memory = Memory()
-        self.metrics = BitcoinMetrics(host.metrics, self.memory)
+        self.metrics = BitcoinMetrics(host.metrics, self.memory, host.owns)
         self.credentials = CredentialReader(
             cached_secret if settings.secret_access == "watch" else PolledSecrets(host.clock, settings.resync)
         )
