@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO, cast, get_args
 
 import click
@@ -32,7 +34,6 @@ from ctrlhost.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ctrlhost_sandbox import Sandbox
 
@@ -132,9 +133,15 @@ def command(
     def reread() -> Configuration:
         return isolate(read(), isolated, of_files)
 
-    if settings.kubeconfig is not None and foreign_plugins():
-        # They have clients of their own, which must not act on another cluster.
-        os.environ["KUBECONFIG"] = str(settings.kubeconfig)
+    if foreign_plugins():
+        # They have clients of their own, which must not act on another cluster. Some read the variable when they are
+        # imported, before the sandbox has started.
+        if settings.sandbox and chosen["sandbox_kubeconfig"] is None:
+            folder = chosen["sandbox_data"] or context.with_resource(TemporaryDirectory(prefix="ctrlhost-sandbox-"))
+            chosen["sandbox_kubeconfig"] = Path(folder) / "kubeconfig"
+        kubeconfig = chosen["sandbox_kubeconfig"] if settings.sandbox else settings.kubeconfig
+        if kubeconfig is not None:
+            os.environ["KUBECONFIG"] = str(kubeconfig)
     configuration = isolate(configuration, isolated, of_files)
     for name in settings.plugins:
         check_installed(name)

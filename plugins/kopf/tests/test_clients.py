@@ -81,6 +81,44 @@ def test_each_client_library_works(sandbox: Any, client: Client, tmp_path: Path,
             eventually(lambda name=name: exists(client, name), what=f"{name}: {host.text}", pause=0.02)
 
 
+LOADS = """
+    import kopf
+    import kubernetes
+
+    @kopf.on.startup()
+    def load(**_):
+        kubernetes.config.load_kube_config()
+        record("host", kubernetes.client.Configuration.get_default_copy().host)
+
+    @kopf.on.create("configmaps")
+    def created(**_): ...
+"""
+
+
+@pytest.mark.behaviour("kopf/KO15")
+def test_a_client_that_loads_its_configuration_acts_on_the_sandbox(tmp_path: Path) -> None:
+    calls = Calls(tmp_path)
+    home = tmp_path / "home" / ".kube" / "config"
+    home.parent.mkdir(parents=True)
+    home.write_text(OTHER)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBECONFIG")}
+    environment["HOME"] = str(tmp_path / "home")
+    with HostProcess("--sandbox", "--kopf", str(operator(tmp_path, "loads", LOADS, calls)), environment=environment):
+        ((_, host),) = calls.wait("host")
+    assert host.startswith("https://127.0.0.1:")
+
+
+#: The cluster of the user, which is not the sandbox.
+OTHER = """
+apiVersion: v1
+kind: Config
+current-context: other
+clusters: [{name: other, cluster: {server: "https://other.example.com"}}]
+users: [{name: other, user: {token: a}}]
+contexts: [{name: other, context: {cluster: other, user: other}}]
+"""
+
+
 def exists(client: Client, name: str) -> bool:
     try:
         client.get("v1", "ConfigMap", name, "default")
