@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ctrlhost.supervisor.plugin_file import PluginSource
 
 _NAME = "ctrlhost"
+#: The name is also that of Services.
+_NAMES = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LEASE = "leader_elect_resource_name"
 _REFERENCE = "NAME.key=SECRET/KEY"
 _OPTIONS = (
@@ -215,6 +218,11 @@ def describe(choices: Choices, namespace: str) -> Described:
     from ctrlhost.manifests.secret_values import check_values
     from ctrlhost.manifests.secrets import check_mounted
 
+    if not _NAMES.fullmatch(choices.name):
+        raise ConfigError(
+            f"--name {choices.name}: not a name of Kubernetes objects",
+            hint="lower-case letters, digits and inner hyphens, a letter first",
+        )
     chosen, limit, references = names(choices.plugins), names(choices.namespaces), choices.references
     choices = choices.with_lease().with_shards()
     configuration = gather(

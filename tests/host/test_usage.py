@@ -84,6 +84,14 @@ def test_invalid_options_are_refused_before_anything_is_logged(ctrlhost, distrib
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("name", ["A_B", "a.b", "../a", "-a", "1", ""])
+def test_a_name_that_no_object_can_have_is_refused(ctrlhost, distributions, name):
+    distributions.add("greeter", SETTINGS)
+    result = ctrlhost("manifests", "--plugins=greeter", "--image=host:1", f"--name={name}")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[0] == f"error: --name {name}: not a name of Kubernetes objects"
+
+
 def test_a_lease_of_a_misspelt_plugin_is_refused_with_a_hint(ctrlhost, distributions):
     distributions.add("greeter", SETTINGS)
     result = ctrlhost("manifests", "--plugins=greeter", "--leader-elect", "--set=host.leader_elect_plugins=greter")
