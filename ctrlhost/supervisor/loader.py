@@ -43,7 +43,7 @@ RESERVED_NAMES = frozenset(
     """
     admin api assets chart check client completion controllers crds deadlines debug dev enqueue explain-key finalizers
     healthz host informers livez log-level manifests metrics models new otel pause plugins profile queue readyz resign
-    resume run sandbox settings status supervision top version webhooks
+    resume run sandbox settings shards status supervision top version webhooks
     """.split()  # noqa: SIM905 - a list of so many strings is not easier to read
 )
 

@@ -161,7 +161,7 @@ def described_metrics() -> str:
     client = Client("http://127.0.0.1:1")
     factory = InformerFactory(client)
     directory = RunDirectory()
-    children = Children([], settings.HostSettings(), Configuration.gather(environ={}), directory, {})
+    children = Children([], settings.HostSettings(), Configuration.gather(environ={}), directory, {}, ())
     children.serve(factory, client, None)
     collectors = {
         "The host and its plugins": SimpleNamespace(

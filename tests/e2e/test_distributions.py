@@ -14,6 +14,8 @@ from tests.support.wheelhouse import FOLDERS, environment_with, required, run, w
 
 HINT = "hint: install it with `pip install 'ctrlhost[sandbox]'`"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -457,6 +457,7 @@ def test_each_command_that_attaches_is_tested_without_a_host() -> None:
         "manifests",
         "new",
         "settings",
+        "shards",
         "sandbox",
         "version",
         "webhooks",

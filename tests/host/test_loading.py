@@ -159,7 +159,7 @@ def test_a_plugin_for_another_version_of_ctrlhost_is_refused_at_once(
 def test_our_plugins_and_new_ones_require_a_version_that_fits() -> None:
     root = Path(__file__).parents[2]
     files = [*root.glob("plugins/*/pyproject.toml"), root / "examples" / "sample-controller" / "pyproject.toml"]
-    assert len(files) == 5
+    assert len(files) == 6
     template = root / "ctrlhost" / "authoring" / "scaffold" / "templates" / "pyproject.toml.txt"
     for file in files:
         required = [Requirement(text) for text in tomllib.loads(file.read_text())["project"]["dependencies"]]

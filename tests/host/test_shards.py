@@ -150,7 +150,7 @@ class Fleet:
             assert len(names) == len(set(names)), f"{key} was written by turns: {names}"
 
 
-@pytest.fixture(params=[True, False], ids=["gate on", "gate off"])
+@pytest.fixture(params=[pytest.param(True, id="gate on"), pytest.param(False, id="gate off", marks=pytest.mark.slow)])
 def gate(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 

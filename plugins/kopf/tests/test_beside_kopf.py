@@ -168,7 +168,9 @@ def test_the_calls_are_those_of_kopf(side: Callable[..., Side]) -> None:
 
 
 @behaviour("kopf/KO2")
-@pytest.mark.parametrize("storage", recorder.STORAGES)
+@pytest.mark.parametrize(
+    "storage", [recorder.STORAGES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in recorder.STORAGES[1:])]
+)
 def test_a_move_in_either_direction_calls_nothing_twice(side: Callable[..., Side], storage: str) -> None:
     name = f"ex-{next(_names)}"
     kopf, ours = side("kopf", storage, "both"), side("ours", storage, "both")

@@ -184,7 +184,7 @@ def test_check_counts_the_webhooks_and_knows_their_kinds(ctrlhost: Any, tmp_path
         def fill(ctx, new, old): ...
     """
     file.write_text(textwrap.dedent(source))
-    checked = ctrlhost("check", "--offline", str(file))
+    checked = ctrlhost("check", "-v", "--offline", str(file))
     assert checked.returncode == 1
     assert "ok demo declaration: controllers: 0, webhooks: 2\n" in checked.stdout
     (error,) = [line for line in checked.stdout.splitlines() if line.startswith("error ")]

@@ -21,6 +21,7 @@ def counters(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("supervision/BU16")
 def test_no_counter_is_ever_lower_than_before(bench: Bench) -> None:
     # The log would be most of the work.

@@ -24,7 +24,7 @@ class FakeReports:
 
     def queue_json(self, plugin, controller, query): ...
 
-    key_json = series_json = queue_json
+    causes_json = key_json = series_json = queue_json
 
 
 class FakeHost:
