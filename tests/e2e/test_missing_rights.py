@@ -87,7 +87,7 @@ def test_a_plugin_waits_for_a_missing_right_and_runs_after_the_grant(
     assert missing[0].startswith('{"apiGroups": [""], "resources": ["configmaps"], "verbs": [')
     assert all(f'"{verb}"' in missing[0] for verb in ("list", "watch", "delete"))
     assert missing[0].endswith("to a ClusterRole")
-    line = host.line("missing for maps: run `ctrlhost manifests --plugins=maps ")
+    line = host.line("missing for maps: run `ctrlhost manifests --plugins=maps,secrets ")
     assert missing[0] in line["rights"]
     waits = host.eventually(
         lambda: (status := plugin("maps")) and "grants its rights" in status["reason"] and status, "command"

@@ -113,6 +113,9 @@ def calls_of(path: Path) -> Counter[str]:
 
 
 @pytest.mark.behaviour("kopf/KO14")
+@pytest.mark.parametrize(
+    "control_plane", ["sandbox", pytest.param("kube-apiserver", marks=pytest.mark.slow)], indirect=True
+)
 def test_the_examples_of_kopf_end_as_under_kopf(
     control_plane: Any,
     namespace: str,
