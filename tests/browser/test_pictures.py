@@ -77,6 +77,7 @@ def size(picture: Path) -> tuple[int, int]:
     return width, height
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("oncall/OC11")
 def test_the_docs_have_a_picture_of_each_page_in_each_window(browser: Browser, tmp_path: Path) -> None:
     pictures = take(browser, tmp_path)

@@ -225,6 +225,7 @@ def test_a_failing_node_delays_no_other(net: Any, behaviour: Any, reason: str, w
     assert controller.status().errors == 0
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("bitcoin/B28")
 def test_hanging_daemons_delay_no_other_network(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctrlhost_bitcoin.parts.RpcClient", RpcClient)

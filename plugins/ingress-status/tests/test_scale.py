@@ -86,6 +86,7 @@ def test_a_limited_pass_leaves_tokens_for_a_new_ingress(many: Any) -> None:
     assert len({write.name for write in leader.writes()}) == COUNT + 1
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("findings/FP12")
 def test_a_long_pass_shows_what_remains_and_how_long_it_takes(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "ctrlhost.plugin.ingress-status")

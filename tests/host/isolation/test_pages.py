@@ -83,6 +83,7 @@ def test_every_link_answers_and_what_a_process_shows_goes_on_after_its_restart(
     assert page_at(process).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("operations/OP58")
 def test_what_is_shown_of_a_process_that_hangs_says_so(isolated: Callable[..., IsolatedHost]) -> None:
     host = isolated(bad=BAD, heartbeat_timeout="10m")
