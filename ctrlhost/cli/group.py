@@ -29,7 +29,7 @@ COMMANDS = {
     "resume": "Resume paused controllers of a running host.",
     "enqueue": "Queue keys of a controller of a running host.",
     "log-level": "Change the log level of a running host for a while.",
-    "resign": "Let another replica lead, without a restart of this one.",
+    "resign": "Hand leadership to another replica, without a restart of this one.",
     "profile": "Print what a running host spends its processor time on.",
     "check": "Check plugins: settings, declarations, CRDs, and their rights on a server.",
     "crds": "Print the CustomResourceDefinitions of plugins.",

@@ -197,7 +197,7 @@ class Described:
     of_files: list[PluginSource]
 
     def print_hints(self) -> None:
-        """Say what the image must have."""
+        """Print what the image must have."""
         for note in (note for plugin in self.plugins for note in plugin.plugin.notes()):
             print_hint(note)
         for file in self.of_files:

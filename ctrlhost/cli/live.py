@@ -147,7 +147,7 @@ class Live(App[None], inherit_bindings=False):
         self._draw()
 
     def on_acted(self, message: Acted) -> None:
-        """Say what an action did."""
+        """Show what an action did."""
         self.notify(visible(message.text), severity="error" if message.failed else "information", markup=False)
         self._looks.show(self.view)
 

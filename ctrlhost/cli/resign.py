@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @acting
 def command(plugin: str | None, socket: Path | None, output: str) -> None:
-    """Let another replica lead, without a restart of this one.
+    """Hand leadership to another replica, without a restart of this one.
 
     This replica writes nothing more for the plugins and begins no reconcile. When what runs has ended, it releases the
     Lease, and another replica leads at once. After twice the duration of the Lease this one is a candidate again. The

@@ -256,10 +256,6 @@ class Ownership:
             part = self._find(line, place)
             return part is not None and part.phase is Phase.OPEN and part.tenure.term is None
 
-    def leads(self, run: Run) -> bool:
-        """Return whether the range of a run is open or closing under the same tenure."""
-        return run.permitted
-
     def phases(self) -> dict[Span, Phase]:
         """Return the ranges of this replica."""
         with self._lock:

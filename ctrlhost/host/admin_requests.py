@@ -86,7 +86,7 @@ class LogLevelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResignRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Give the Lease of a plugin to another replica, without `plugin` those of all plugins."""
+    """Release the Lease of a plugin, without `plugin` those of all plugins, so that another replica leads."""
 
     plugin: str | None = None
 

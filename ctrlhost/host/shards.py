@@ -123,7 +123,7 @@ class HostShards:
         self._factory.start()
 
     def _term_changed(self) -> None:
-        """Let the ranges follow the membership at once, not only with the next step, which may wait for a request."""
+        """Renew the ranges with the membership at once: the next step may wait for a request."""
         if (standing := self.membership.standing()) is not None:
             self.ownership.renew(*standing)
         for plugin in self._plugins:
@@ -161,7 +161,7 @@ class HostShards:
         return bool(self.shards.shard_by) and self.shards.may_join()
 
     def _declare(self) -> None:
-        """Tell the protocol the sharded controllers; those of a plugin that restarts are still known."""
+        """Add the sharded controllers to the protocol's; those of a plugin that restarts are still known."""
         self.shards.shard_by = {
             **self.shards.shard_by,
             **{controller.name: str(controller.options.shard_by) for controller in self.controllers()},
@@ -179,7 +179,7 @@ class HostShards:
             threading.Thread(target=_moved, args=(plugin, opened, lost), name=name, daemon=True).start()
 
     def _announce(self) -> None:
-        """Say whether this replica leaves: it stops, or a plugin that shares keys has failed for good here."""
+        """Declare whether this replica leaves: it stops, or a plugin that shares keys has failed for good here."""
         sharded = {name.partition("/")[0] for name in self.shards.shard_by}
         failed = [plugin.name for plugin in self._plugins if plugin.name in sharded and plugin.state == "failed"]
         leaves = self._leaving or bool(failed) or bool(self.shards.problem)

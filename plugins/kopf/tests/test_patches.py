@@ -127,7 +127,8 @@ def test_events_of_handlers_are_posted(on: Any, start: Any) -> None:
 
 @behaviour("kopf/KO8")
 def test_objects_of_the_official_client_are_adopted() -> None:
-    client = pytest.importorskip("kubernetes.client")
+    from kubernetes import client
+
     owner = kopf.Body({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "uid": "1"}})
     owner = kopf.Body({**owner, "metadata": {**owner["metadata"], "namespace": "ns", "labels": {"a": "b"}}})
     template = client.V1PodTemplateSpec(spec=client.V1PodSpec(containers=[]))

@@ -421,13 +421,15 @@ FAILING = """
 """
 
 KILLED = """
+    import threading
+
     import kopf
 
     @kopf.on.create("kopfexamples", timeout=600)
     def created(name, retry, **_):
         record("begin", name, os.environ["REPLICA"], retry, time.monotonic())
         if name == "slow" and not pathlib.Path(__file__).with_name("go").exists():
-            time.sleep(600)
+            threading.Event().wait()
         record("end", name, os.environ["REPLICA"], retry, time.monotonic())
         return os.environ["REPLICA"]
 """
