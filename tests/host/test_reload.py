@@ -119,6 +119,7 @@ def test_a_new_timeout_ends_the_run_in_progress(ctrlhost_host: Any, caplog: pyte
     eventually(lambda: controller(host).status().errors, LIMIT)
     assert "longer than its timeout of 3 s" in caplog.text
     assert "settings reloaded: controllers.demo/c.slow_after, controllers.demo/c.timeout" in caplog.messages
+    eventually(lambda: controller(host).queue.snapshot().delayed, LIMIT)
     clock.advance(1)
     host.run_until_idle()
     assert len(runs) == 2

@@ -84,12 +84,19 @@ def act(client: Any, namespace: str) -> dict[str, Any]:
     for name in gallery.GALLERY:
         gone = (API_VERSION, gallery.kind_of(name), "ex", namespace)
         eventually(lambda gone=gone: client.find(*gone) is None, 60, f"{name} is gone", pause=0.02)
-    events = client.list("events.k8s.io/v1", "Event", namespace)
-    ours = (event for event in events if event["regarding"]["kind"] == gallery.kind_of("posting"))
-    states["posted"] = sorted({(event["reason"], event["note"]) for event in ours})
+    # They are written beside the handlers.
+    eventually(lambda: len(posted(client, namespace)) == 3, 60, "three events", pause=0.02)
+    states["posted"] = posted(client, namespace)
     for pod in list(client.list("v1", "Pod", namespace)):
         client.delete("v1", "Pod", pod["metadata"]["name"], namespace, grace_period_seconds=0)
     return states
+
+
+def posted(client: Any, namespace: str) -> list[tuple[str, str]]:
+    """Return reason and note of each event of the example that posts some."""
+    events = client.list("events.k8s.io/v1", "Event", namespace)
+    ours = (event for event in events if event["regarding"]["kind"] == gallery.kind_of("posting"))
+    return sorted({(event["reason"], event["note"]) for event in ours})
 
 
 def end_state(obj: dict[str, Any]) -> dict[str, Any]:

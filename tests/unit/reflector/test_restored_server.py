@@ -54,7 +54,7 @@ def test_a_restored_server_is_noticed_without_a_wait(
     eventually(lambda: rig.status.restores == 1)
     assert rig.pods.restores == 1
     assert rig.pods.last_resource_version == "500"
-    (line,) = [record.getMessage() for record in caplog.records if "as after a restore" in record.getMessage()]
+    (line,) = eventually(lambda: [text for text in caplog.messages if "as after a restore" in text])
     assert line.startswith("pods: the server went back from version 90")
     eventually(lambda: len(rig.watches) == 2)
     assert rig.watches[-1].query["resourceVersion"] == "500"
