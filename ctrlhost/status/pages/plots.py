@@ -29,9 +29,9 @@ class Line(NamedTuple):
 
 
 def sparkline(values: Sequence[float | None]) -> Html:
-    """Return a small plot of what the row says in numbers; empty without samples."""
+    """Return a small plot of what the row says in numbers; empty without samples above 0."""
     known = [value for value in values if value is not None]
-    if not known:
+    if not any(known):
         return Html("")
     line = path(values, max(known), _SPARK_HEIGHT)
     box = f"0 0 {len(values)} {_SPARK_HEIGHT}"

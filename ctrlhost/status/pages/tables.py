@@ -418,8 +418,8 @@ def code(text: str) -> Html:
     return state("good" if text.startswith("2") else "bad", text)
 
 
-#: The errors that are shown.
-_LAST_ERRORS = 20
+#: The errors that are shown: the causes have the rest.
+_LAST_ERRORS = 10
 _ERRORS = (
     Column("Time"),
     Column("Key"),

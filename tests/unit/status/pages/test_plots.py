@@ -69,6 +69,7 @@ def test_a_plot_says_what_it_shows_and_is_empty_without_samples() -> None:
     assert two.count("<path") == 3
     assert two.count('class="second"') == 1
     assert sparkline([None, None]) == ""
+    assert sparkline([0.0, None, 0.0]) == ""
     assert 'd="M1 1h0"' in sparkline([None, 3.0])
 
 
