@@ -167,6 +167,12 @@ class Fleet:
                 return True
             return self._clock.now() >= since + self._duration(last)
 
+    def leaves(self, incarnation: Incarnation) -> bool:
+        """Return whether the Lease of an incarnation, as last seen, says that its member leaves."""
+        with self._lock:
+            seen = self._seen.get(incarnation.uid) or self._deleted.get(incarnation.uid, (None, 0.0))[0]
+        return seen is not None and seen.member.leaving
+
     def _duration(self, last: Seen | None) -> float:
         """Return how long the holder of a Lease that is gone may act; its last state seen may be of an earlier one."""
         own = self._config.lease_duration

@@ -326,6 +326,11 @@ class LeaderElectionCollector(Collector):
     def __init__(self, electors: Iterable[LeaderElector]) -> None:
         """Read `electors` at each scrape."""
         self._electors = electors
+        self._others: list[LeaderElector] = []
+
+    def add(self, elector: LeaderElector) -> None:
+        """Read another one, too."""
+        self._others.append(elector)
 
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics."""
@@ -337,7 +342,7 @@ class LeaderElectionCollector(Collector):
             "Renewals of the lease `name` that had to read it first, since an update of its last known version failed",
             labels=("name",),
         )
-        for elector in self._electors:
+        for elector in (*self._electors, *self._others):
             master.add_metric((elector.lock.name,), float(elector.leading))
             slow.add_metric((elector.lock.name,), elector.slow_paths)
         yield master

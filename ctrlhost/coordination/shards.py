@@ -7,13 +7,14 @@ one whose owner is over. `tests/coordination/shard_model.py` has the reasons for
 from __future__ import annotations
 
 import logging
-import random
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlhost.coordination.balance import Balance, Member, Pace, balance, grain, reshaped
+from ctrlhost.coordination.handovers import Handovers
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
 from ctrlhost.coordination.shard_map import END, NewerMap, UnfitMap, lines_of, new_map
+from ctrlhost.coordination.turns import Turns
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ctrlhost.shards")
 
-#: Seconds after which the others do what the first member by name should have done.
-SECOND_TURN = (0.5, 1.5)
 #: Seconds between writes that only report weights, and the change of the sum, in parts of the mean, that is worth one.
 REPORT_EVERY, REPORT_FROM = 60.0, 0.1
 #: The longest wait, in seconds, for the own writes of a range to come back before it is given away.
@@ -58,26 +57,6 @@ class Caches(Protocol):
         ...
 
 
-class Turns:
-    """Who acts on what several members see: the first by name at once, the others if it is still there later."""
-
-    def __init__(self, clock: Clock) -> None:
-        """See nothing that is needed."""
-        self._clock = clock
-        self._due: dict[Hashable, float] = {}
-
-    def due(self, needs: Collection[Hashable], *, first: bool) -> set[Hashable]:
-        """Return the needs that this member acts on now. `needs` are all that it sees."""
-        now = self._clock.now()
-        for need in needs:
-            if first:
-                self._due[need] = min(now, self._due.get(need, now))
-            elif need not in self._due:
-                self._due[need] = now + random.uniform(*SECOND_TURN)  # noqa: S311 - spreads members only
-        self._due = {need: at for need, at in self._due.items() if need in needs}
-        return {need for need, at in self._due.items() if at <= now}
-
-
 class Shards:
     """What one member does, a step at a time. One thread calls `step`, after each event and once a retry period."""
 
@@ -103,6 +82,8 @@ class Shards:
         self._min_members, self._hashes = min_members, hashes
         self._pace = Pace(clock)
         self._turns = Turns(clock)
+        #: What has moved to and from this replica.
+        self.handovers = Handovers(clock, fleet)
         #: The id of the map that this member has accepted, and whether each held Lease had it in a list since then.
         self._accepted = ""
         self._cleared = False
@@ -185,6 +166,7 @@ class Shards:
         try:
             if self._refresh() and self._follow():
                 self._tend(me)
+                self._record(me)
         except (NewerMap, UnfitMap) as error:
             if not self.problem:
                 log.error("%s: this replica leaves", error)
@@ -193,6 +175,11 @@ class Shards:
             self.ownership.close()
         except CtrlhostError as error:
             log.warning("shards: %s", error)
+
+    def _record(self, me: Incarnation) -> None:
+        """Count what has moved since the last step."""
+        if (shards := self.store.shards) is not None:
+            self.handovers.follow(me, shards, self.ownership.phases(), self._wishes)
 
     # ---- the map ---------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Reason = Literal["term", "deadline", "restarted", "shard"]
 
-#: Each has a series from the start; `shard` only where there are shards.
+#: Those of a host without shards.
 REASONS: tuple[Reason, ...] = ("term", "deadline", "restarted")
 
 
@@ -35,6 +35,8 @@ class Refusals:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._plugins: dict[str, None] = {}
+        #: The reasons that have series from the start.
+        self.reasons = REASONS
 
     def add(self, plugin: str) -> None:
         """Show the series of a plugin from now on."""
@@ -57,10 +59,8 @@ class Refusals:
         with self._lock:
             counts = Counter(self._counts)
         for plugin in tuple(self._plugins):
-            for reason in REASONS:
+            for reason in self.reasons:
                 family.add_metric((plugin, reason), counts[plugin, reason])
-            if counts[plugin, "shard"]:
-                family.add_metric((plugin, "shard"), counts[plugin, "shard"])
         yield family
 
 

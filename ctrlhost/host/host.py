@@ -429,6 +429,9 @@ class Host:
             from ctrlhost.host.shard_metrics import ShardMetrics
 
             own.append(ShardMetrics(state.shards))
+            services.client_counts.refusals.reasons += ("shard",)
+            if state.leadership is not None:
+                state.leadership.metrics.add(state.shards.membership.elector)
         # The host answers for isolated plugins, too.
         own.append(None if metrics.child else self._servers)
         for collector in own:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from ctrlhost.coordination.balance import shares
@@ -36,13 +36,7 @@ class ShardMetrics(Collector):
             ranges.add_metric((phase.value,), phases[phase])
         yield ranges
         yield _gauge("share", "Part of the objects that this replica owns, 0 to 1", shards.share())
-        loads = shares(shards.store.shards) if shards.store.shards is not None else {}
-        mean = sum(loads.values()) / len(loads) if loads else 0
-        yield _gauge(
-            "imbalance",
-            "Largest share of a member, as a multiple of the mean",
-            max(loads.values()) / mean if mean else 1,
-        )
+        yield _gauge("imbalance", "Largest share of a member, as a multiple of the mean", self._imbalance())
         balance = shards.shards.balance
         yield _gauge(
             "unowned", "Objects that no replica owns, since there are too few", balance.unowned if balance else 0
@@ -59,11 +53,38 @@ class ShardMetrics(Collector):
             if controller.shards is not None:
                 dropped.add_metric((controller.name,), controller.shards.dropped)
         yield dropped
+        yield from self._handovers()
         conflicts = CounterMetricFamily(
             "ctrlhost_shards_map_conflicts", "Writes of the shard map that another replica's came before"
         )
         conflicts.add_metric((), shards.store.conflicts)
         yield conflicts
+
+    def _imbalance(self) -> float:
+        """Return the largest share as a multiple of the mean of the members that stay; 1 without any."""
+        staying = [member.incarnation for member in self._shards.fleet.members() if not member.leaving]
+        loads = shares(self._shards.store.shards) if self._shards.store.shards is not None else {}
+        mean = sum(loads.values()) / max(len(staying), 1)
+        return max(loads.values()) / mean if mean else 1
+
+    def _handovers(self) -> Iterator[Metric]:
+        handovers = self._shards.shards.handovers
+        moves = CounterMetricFamily(
+            "ctrlhost_shards_moves",
+            "Ranges that this replica took from others, since it had joined, the owner left or was dead, or had more",
+            labels=("reason",),
+        )
+        for reason, count in handovers.moves.items():
+            moves.add_metric((reason,), count)
+        times = HistogramMetricFamily(
+            "ctrlhost_shards_handover_seconds",
+            "Seconds of a move: until the new owner has listed the range, until it opens it once it is named, and "
+            "until the former owner has ended its runs",
+            labels=("phase",),
+        )
+        for phase, taken in handovers.times.items():
+            times.add_metric((phase,), taken.cumulative(), taken.seconds)
+        yield from (moves, times)
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -15,8 +15,8 @@ from ctrlhost_sandbox import Sandbox
 import ctrlhost
 from ctrlhost.client.governed import GovernedTransport
 from ctrlhost.coordination.shard_map import ShardMap, ShardRange
-from ctrlhost.coordination.shards import Turns
 from ctrlhost.coordination.term import Tenure
+from ctrlhost.coordination.turns import Turns
 from ctrlhost.coordination.writes import Permit, Refusals, Writes, refused
 from ctrlhost.errors import NotLeading
 from ctrlhost.testing import ManualClock
@@ -154,6 +154,7 @@ def test_a_thread_of_a_former_run_cannot_write():
     name = min(a.names)
     run = a.begin(name)
     refusals, lasting = Refusals(), Tenure(ManualClock())
+    refusals.reasons = ("shard",)
     lasting.begin(1e9)
     permit = Permit(Writes("demo", lasting, refusals), run.term, run.tenure)
 

@@ -101,10 +101,13 @@ class Fleet:
         self.stampers: dict[str, Stamper] = {}
         self.hosts: dict[str, HostUnderTest] = {}
 
-    def start(self, name: str, stamper: Stamper | None = None, **shards: Any) -> HostUnderTest:
+    def start(
+        self, name: str, stamper: Stamper | None = None, options: dict[str, Any] | None = None, **shards: Any
+    ) -> HostUnderTest:
         stamper = self.stampers[name] = stamper or Stamper(name)
+        options = {"listen": "127.0.0.1:0", **TIMES, **(options or {})}
         host = self.hosts[name] = self._start(
-            stamper.plugin(), sandbox=self.sandbox, shards={"enabled": True, **shards}, listen="127.0.0.1:0", **TIMES
+            stamper.plugin(), sandbox=self.sandbox, shards={"enabled": True, **shards}, **options
         )
         return host
 
