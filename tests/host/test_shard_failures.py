@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
+from bisect import bisect
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,19 +15,30 @@ import pytest
 from ctrlhost._core import shard_hash
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.ownership import spans
-from ctrlhost.coordination.shard_map import parse
-from tests.host.replicas import LIMIT, ON_THE_WAY, SHORT
+from ctrlhost.coordination.shard_map import Incarnation, ShardMap, parse
+from ctrlhost.testing.fault_proxy import FaultProxy
+from tests.host.replicas import LIMIT, LONG, ON_THE_WAY, SHORT, Times
+from tests.support.control_plane import WRITES, ControlPlane, KubeApiserver, SandboxControlPlane, require_kube_apiserver
 from tests.support.waiting import eventually
 
+GATE = "ShardedListAndWatch"
+MAP = "ctrlhost-shards"
 NAMESPACES = 12
+#: Writes each object a few times a second from one controller; another one prints when each of its runs began.
 HAMMER = """
     import os
+    import time
     import ctrlhost
 
     @ctrlhost.hookimpl
     def ctrlhost_setup(plugin):
         source = ctrlhost.For("v1", "ConfigMap", label_selector="hammer=yes")
         plugin.add_controller("hammer", reconcile, source, shard_by="namespace", workers=2)
+        plugin.add_controller("runs", run, source, shard_by="namespace")
+
+    def run(ctx, request):
+        print(f"run {time.time()}", flush=True)
+        return ctrlhost.Result(requeue_after=0.2)
 
     def reconcile(ctx, request):
         obj = ctx.get(request)
@@ -41,6 +55,16 @@ HAMMER = """
 """
 
 
+def owner_in(shards: ShardMap, namespace: str) -> Incarnation | None:
+    """Return whom the map names as the owner of a namespace."""
+    (owner,) = (
+        shards.lines[span.line][place].owner
+        for span, place in spans(shards)
+        if span.covers("namespace", shard_hash(namespace))
+    )
+    return owner
+
+
 class ShardedReplicas:
     """Processes that share the objects of some namespaces."""
 
@@ -53,13 +77,14 @@ class ShardedReplicas:
             metadata = {"name": "hammered", "namespace": name, "labels": {"hammer": "yes"}}
             self.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
-    def start(self, name: str) -> Any:
+    def start(self, name: str, *options: str, times: Times = SHORT, kubeconfig: Any = None) -> Any:
         return self._start(
             "--shards",
-            f"--kubeconfig={self._control_plane.kubeconfig}",
+            f"--kubeconfig={kubeconfig or self._control_plane.kubeconfig}",
             f"--namespace={','.join(self.namespaces)}",
             f"--set=host.leader_elect_resource_namespace={self.namespace}",
-            *SHORT.options(),
+            *times.options(),
+            *options,
             plugins="hammer",
             HOSTNAME=name,
         )
@@ -92,26 +117,84 @@ class ShardedReplicas:
     def owned_by(self, name: str) -> list[str]:
         """Return the namespaces that the shard map gives to a replica now."""
         leases = {lease["metadata"]["name"]: lease for lease in self.client.list(API_VERSION, "Lease", self.namespace)}
-        shards = parse(leases["ctrlhost-shards"]["metadata"]["annotations"]["ctrlhost.dev/shards"])
+        shards = parse(leases[MAP]["metadata"]["annotations"]["ctrlhost.dev/shards"])
         return [
             namespace
             for namespace in self.namespaces
-            for span, place in spans(shards)
-            if span.covers("namespace", shard_hash(namespace))
-            and (owner := shards.lines[span.line][place].owner)
+            if (owner := owner_in(shards, namespace))
             and leases[owner.lease]["spec"]["holderIdentity"].startswith(f"{name}_")
         ]
 
     def renewals(self, name: str) -> list[float]:
         """Return when the Lease of a member was written by its replica."""
         return [
-            write.at
-            for write in self._control_plane.audited_writes(self.namespace)
-            if write.resource == "leases"
-            and write.code < 300
-            and str(write.body.get("spec", {}).get("holderIdentity", "")).startswith(f"{name}_")
-            and "-member-" in (write.name or write.body["metadata"]["name"])
+            at
+            for at, lease, body in self.leases()
+            if "-member-" in lease and str(body["spec"].get("holderIdentity", "")).startswith(f"{name}_")
         ]
+
+    def leases(self) -> list[tuple[float, str, dict[str, Any]]]:
+        """Return the accepted writes of Leases: when they came, name and body."""
+        return [
+            (write.at, write.name or write.body["metadata"]["name"], write.body)
+            for write in self._control_plane.audited_writes(self.namespace)
+            if write.resource == "leases" and write.code < 300
+        ]
+
+    def maps(self) -> list[tuple[float, ShardMap]]:
+        """Return the accepted shard maps, each with when it came."""
+        return [
+            (at, parse(body["metadata"]["annotations"]["ctrlhost.dev/shards"]))
+            for at, lease, body in self.leases()
+            if lease == MAP
+        ]
+
+    def check(self) -> None:
+        """Check that each accepted write is of the replica that the map named when the write came.
+
+        An owner writes the map after its last write to an object was answered, and the next one writes to the object
+        after it has read that map: so no two write by turns.
+        """
+        holders = {
+            lease: holder.partition("_")[0]
+            for _, lease, body in self.leases()
+            if (holder := body.get("spec", {}).get("holderIdentity"))
+        }
+        maps = self.maps()
+        for name, writes in self.writes().items():
+            for at, by, code in writes:
+                if code == 200:
+                    _, shards = maps[bisect(maps, at, key=lambda entry: entry[0]) - 1]
+                    owner = owner_in(shards, name)
+                    owned_by = holders[owner.lease] if owner else "nobody"
+                    assert owned_by == by, f"{by} wrote {name}, which {owned_by} owned"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("sandbox", True), id="sandbox, gate on"),
+        pytest.param(("sandbox", False), id="sandbox, gate off", marks=pytest.mark.slow),
+        pytest.param(
+            ("kube-apiserver", True), id="kube-apiserver, gate on", marks=[pytest.mark.real, pytest.mark.slow]
+        ),
+        pytest.param(
+            ("kube-apiserver", False), id="kube-apiserver, gate off", marks=[pytest.mark.real, pytest.mark.slow]
+        ),
+    ],
+)
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Return each server with the feature gate on and off."""
+    kind, gate = request.param
+    directory = tmp_path_factory.mktemp(kind)
+    if kind == "sandbox":
+        sandbox = SandboxControlPlane(directory, feature_gates={GATE: gate})
+        yield sandbox
+        sandbox.stop()
+        return
+    require_kube_apiserver()
+    with KubeApiserver(directory, audit=[WRITES], flags=[f"--feature-gates={GATE}={str(gate).lower()}"]) as server:
+        yield server
 
 
 @pytest.fixture
@@ -155,3 +238,104 @@ def test_a_replica_that_slept_for_too_long_comes_back_with_nothing(replicas):
         late = [(at, code) for at, by, code in replicas.writes()[name] if by == "b" and woken < at < joined]
         assert all(code == 409 for _, code in late), f"the sleeper wrote {name}: {late}"
     assert (first.stop(), second.stop()) == (0, 0)
+    replicas.check()
+
+
+def runs(process: Any) -> list[float]:
+    """Return when each run of a replica began."""
+    return [float(line.removeprefix("run ")) for line in list(process.output) if line.startswith("run ")]
+
+
+@pytest.mark.behaviour("shards/SH80")
+def test_a_replica_that_is_cut_off_stops_at_its_deadline_and_comes_back_with_nothing(replicas, control_plane):
+    with FaultProxy(control_plane) as network:
+        hosts = [replicas.start("a"), replicas.start("b"), replicas.start("c", kubeconfig=network.kubeconfig)]
+        replicas.wait_until_shared("a", "b", "c")
+        network.cut(silent=True)
+        cut, lost = time.time(), replicas.owned_by("c")
+        assert lost
+        replicas.wait_until_shared("a", "b")
+        assert replicas.owned_by("c") == []
+        last, restored = replicas.renewals("c")[-1], time.time()
+        network.restore()
+        # It joins again, and gets some back.
+        replicas.wait_until_shared("a", "b", "c")
+        joined = next(at for at in replicas.renewals("c") if at > restored)
+        began = runs(hosts[-1])
+        assert any(at > cut for at in began), "it goes on until its deadline"
+        assert not [at for at in began if last + SHORT.renew_deadline + ON_THE_WAY < at < joined], "it did not stop"
+        assert any(at > joined for at in began)
+        for name, writes in replicas.writes().items():
+            if name in lost:
+                taken = min(at for at, by, _ in writes if by != "c" and at > cut)
+                assert taken >= last + SHORT.lease_duration, f"{name} was taken before the Lease expired"
+            late = [(at, code) for at, by, code in writes if by == "c" and cut < at < joined]
+            assert all(code == 409 for _, code in late), f"{name} was written late: {late}"
+        assert [host.stop() for host in hosts] == [0, 0, 0]
+    replicas.check()
+
+
+@pytest.mark.behaviour("shards/SH81")
+def test_after_a_crash_of_all_the_next_ones_wait_until_the_leases_have_expired(replicas):
+    killed = [replicas.start("a"), replicas.start("b")]
+    replicas.wait_until_shared("a", "b")
+    for host in killed:
+        host.signal(signal.SIGKILL)
+    for host in killed:
+        host.wait()
+    started = time.time()
+    after = [replicas.start("c"), replicas.start("d")]
+    replicas.wait_until_shared("c", "d")
+    for host in after:
+        # They count the silence of a Lease from when they saw it.
+        assert min(runs(host)) >= started + SHORT.lease_duration
+    replicas.check()
+
+
+@pytest.mark.behaviour("shards/SH81")
+def test_after_a_clean_stop_of_all_the_next_ones_run_at_once(replicas):
+    """No wait here is long enough for a Lease to expire."""
+    stopped = [replicas.start("a", times=LONG), replicas.start("b", times=LONG)]
+    replicas.wait_until_shared("a", "b")
+    for host in stopped:
+        host.signal(signal.SIGTERM)
+    assert [host.wait() for host in stopped] == [0, 0]
+    for name in ("c", "d"):
+        replicas.start(name, times=LONG)
+    replicas.wait_until_shared("c", "d")
+    replicas.check()
+
+
+#: The defaults: the time in which a Lease expires is far from that of a move.
+DEFAULT = Times(15, 10, 2)
+
+
+@pytest.mark.behaviour("shards/SH82")
+def test_a_rolling_restart_under_load(replicas):
+    """As a Deployment does it: a replica stops once its successor is ready."""
+    least = 2
+
+    def start(name: str) -> Any:
+        host = replicas.start(name, f"--set=shards.min_members={least}", times=DEFAULT)
+        host.eventually(lambda: host.get("/readyz")[0] == 200, f"{name} is ready")
+        return host
+
+    # The first one alone takes its part, and no more.
+    running = [start(name) for name in ("a", "b", "c")]
+    replicas.wait_until_shared("a", "b", "c")
+    for name in ("d", "e", "f"):
+        running.append(start(name))
+        assert running.pop(0).stop() == 0
+    replicas.wait_until_shared("d", "e", "f")
+    replicas.check()
+    for name, writes in replicas.writes().items():
+        for (before, giver, _), (after, taker, _) in pairwise(writes):
+            if giver != taker:
+                # One that waited for a Lease would wait for the most part of its duration.
+                assert after - before < DEFAULT.lease_duration - DEFAULT.retry_period - ON_THE_WAY, f"gap of {name}"
+    for _, shards in replicas.maps():
+        line = shards.lines["namespace"]
+        total = sum(entry.weight for entry in line)
+        for owner in {entry.owner for entry in line} - {None}:
+            owned = [entry.weight for entry in line if entry.owner == owner]
+            assert sum(owned) <= total / least or sum(weight > 0 for weight in owned) == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pytest
-from ctrlhost_sandbox import Sandbox
+from ctrlhost_sandbox import Options, Sandbox
 
 import ctrlhost
 
@@ -74,9 +74,11 @@ class SandboxControlPlane:
 
     kind = "sandbox"
 
-    def __init__(self, directory: Path, *controllers: str) -> None:
+    def __init__(self, directory: Path, *controllers: str, feature_gates: Mapping[str, bool] | None = None) -> None:
         self._sandbox = Sandbox(
-            kubeconfig=directory / "kubeconfig", controllers=("gc", "namespace", *controllers)
+            kubeconfig=directory / "kubeconfig",
+            controllers=("gc", "namespace", *controllers),
+            options=Options(feature_gates=feature_gates or {}),
         ).start()
         self.url = self._sandbox.url
         self.kubeconfig = Path(self._sandbox.kubeconfig)
