@@ -94,6 +94,15 @@ def ctrlhost_deposed(plugin: PluginContext) -> None:
 
 
 @hookspec
+def ctrlhost_shards_changed(plugin: PluginContext) -> None:
+    """Called when other keys are this replica's own: after ranges have opened, before their first run; after a loss.
+
+    For plugins with a sharded controller, on each replica; `plugin.owns(request)` says whose a key is. A range moves
+    without waiting for it.
+    """
+
+
+@hookspec
 def ctrlhost_stopping(plugin: PluginContext) -> None:
     """Prepare for the shutdown: the host then accepts no new work and drains running reconciles."""
 

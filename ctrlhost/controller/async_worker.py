@@ -103,6 +103,7 @@ class AsyncWorkers:
                 gate.wait()
             if self._abandoned:
                 return
+            openings = 0 if shards is None else shards.openings
             try:
                 key, priority = queue.get_with_priority()
             except ShutDown:
@@ -114,7 +115,7 @@ class AsyncWorkers:
                 queue.done(key)
                 self._slots.release()
                 continue
-            part = None if shards is None else shards.begin(key, priority)
+            part = None if shards is None else shards.begin(key, priority, openings)
             if shards is not None and part is None:
                 queue.done(key)
                 self._slots.release()

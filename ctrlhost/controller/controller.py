@@ -460,12 +460,20 @@ class Controller:
             return "no object of this key is cached here, whose uid its range goes by"
         return shards.whose(gate.line, place)
 
+    def opening(self, span: Span) -> None:
+        """Begin no run of a range that is about to open, until `opened`."""
+        if self._shards is not None:
+            self._shards.hold(span)
+
     def opened(self, spans: Sequence[Span]) -> None:
-        """Queue the objects of ranges that have opened, once, after all events."""
+        """Queue the objects of ranges that have opened, once, after all events; then their runs may begin."""
         shards = self._shards
         if shards is not None and (spans := [span for span in spans if span.line == shards.line]):
-            for attachment in self._attachments:
-                attachment.opened(spans)
+            try:
+                for attachment in self._attachments:
+                    attachment.opened(spans)
+            finally:
+                shards.release(spans)
 
     def lost(self, spans: Sequence[Span]) -> None:
         """Forget what is known of the keys of ranges that other replicas have now."""

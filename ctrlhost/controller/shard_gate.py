@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctrlhost import _core
@@ -44,6 +45,12 @@ class ShardGate:
         self._failures = failures
         self._uid = uid
         self._lock = threading.Lock()
+        #: The ranges whose objects are not queued yet, with how many openings of each are under way.
+        self._held: Counter[Span] = Counter()
+        #: How many times `release` has been called.
+        self.openings = 0
+        #: Keys of these ranges that a worker has taken, with their priorities.
+        self._parked: dict[Request, int] = {}
         #: The keys that were not run, since another replica runs them.
         self.dropped = 0
 
@@ -57,16 +64,22 @@ class ShardGate:
         """Return whether a run of the key would begin now."""
         return (place := self.place(key)) is not None and self._ownership.owns(self.line, place)
 
-    def begin(self, key: Request, priority: int) -> Run | None:
+    def begin(self, key: Request, priority: int, openings: int) -> Run | None:
         """Begin a run of a key that a worker has taken from the queue; `end` must follow.
 
         None if its range is not open: the key is queued again while that is only suspended, else dropped and counted.
-        The caller tells the queue that it is done.
+        None, too, while the range is held: `release` queues the key again. The caller tells the queue that it is done.
+        `openings` is how many there had been when the key was taken: if there are more, it may be queued once more.
         """
         place = self.place(key)
         if place is not None:
             if (run := self._ownership.begin(self.line, place)) is not None:
-                return run
+                if not (self._held and self._park(key, priority, place)):
+                    if openings == self.openings:
+                        return run
+                    self._queue.add(key, priority=priority)
+                self._ownership.end(run)
+                return None
             if self._ownership.suspended(self.line, place):
                 self._queue.add(key, priority=priority)
                 return None
@@ -78,6 +91,35 @@ class ShardGate:
     def end(self, run: Run) -> None:
         """End a run, whose writes have been answered."""
         self._ownership.end(run)
+
+    def hold(self, span: Span) -> None:
+        """Begin no run in a range that is about to open, until `release`."""
+        if span.line == self.line:
+            with self._lock:
+                self._held[span] += 1
+
+    def release(self, spans: Iterable[Span]) -> None:
+        """End as many calls of `hold`, now that the objects of the ranges are queued."""
+        with self._lock:
+            # Queued before a worker can begin with one of them, so that none runs twice.
+            for key, priority in self._parked.items():
+                self._queue.add(key, priority=priority)
+            self._parked.clear()
+            self.openings += 1
+            self._held -= Counter(span for span in spans if span.line == self.line)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a range is held."""
+        return bool(self._held)
+
+    def _park(self, key: Request, priority: int, place: int) -> bool:
+        """Keep a key whose range is held; return False if it is not."""
+        with self._lock:
+            if not any(span.covers(self.line, place) for span in self._held):
+                return False
+            self._parked[key] = max(priority, self._parked.get(key, priority))
+            return True
 
     def count_dropped(self) -> None:
         """Count a request that belongs to another replica."""

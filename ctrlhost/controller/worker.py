@@ -127,7 +127,7 @@ class Worker:
         """Reconcile keys until the queue is shut down and empty."""
         self._scope.enter(self.context)
         self.thread = threading.get_ident()
-        queue, gate, pause = self._scope.queue, self._scope.gate, self._scope.pause
+        queue, gate, pause, shards = self._scope.queue, self._scope.gate, self._scope.pause, self._scope.shards
         size, now = 1, self.context.clock.now
         while True:
             if pause.paused:
@@ -136,6 +136,7 @@ class Worker:
                 gate.wait()
             if self.retired and self._end():
                 return
+            openings = 0 if shards is None else shards.openings
             try:
                 batch = queue.get_batch_with_priority(size)
             except ShutDown:
@@ -144,7 +145,7 @@ class Worker:
             self.counts.active = 1
             done: list[Request] = []
             try:
-                self._run_batch(batch, done, began)
+                self._run_batch(batch, done, began, openings)
             finally:
                 self.context.request = self.context.started = None  # type: ignore[assignment]
                 self.counts.active = 0
@@ -172,8 +173,11 @@ class Worker:
             self._ended = self.retired
             return self._ended
 
-    def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float) -> None:
-        """Run the keys, and append those that this worker began or requeued to `done`."""
+    def _run_batch(self, batch: list[tuple[Request, int]], done: list[Request], started: float, openings: int) -> None:
+        """Run the keys, and append those that this worker began or requeued to `done`.
+
+        `openings` is how many times ranges had opened here when the keys were taken.
+        """
         scope, context, counts, waiting = self._scope, self.context, self.counts, self.waiting
         reconcile, gate, pause, results = scope.reconciler(), scope.gate, scope.pause, scope.results
         shards, part = scope.shards, None
@@ -207,7 +211,7 @@ class Worker:
                 return
             done.append(key)
             if shards is not None:
-                if (part := shards.begin(key, context.priority)) is None:
+                if (part := shards.begin(key, context.priority, openings)) is None:
                     continue
                 if context.enter_range(part):
                     scope.enter(context)

@@ -114,6 +114,7 @@ class Declaration:
     synced: list[DeclaredFunction] = field(default_factory=list)
     elected: list[DeclaredFunction] = field(default_factory=list)
     deposed: list[DeclaredFunction] = field(default_factory=list)
+    shards_changed: list[DeclaredFunction] = field(default_factory=list)
     stopping: list[DeclaredFunction] = field(default_factory=list)
     health: list[DeclaredFunction] = field(default_factory=list)
     #: Admission webhooks, and conversions between versions.

@@ -477,6 +477,13 @@ class Plugin(Parameters[S, State]):
         return self._declares("deposed", "deposed", ("host",))(function)
 
     @parentheses.needless
+    def shards_changed(
+        self, function: Callable[[PluginContext[S, State]], R]
+    ) -> Callable[[PluginContext[S, State]], R]:
+        """Call `function(host)` when keys of its controllers come to this replica, before they run, or leave it."""
+        return self._declares("shards_changed", "shards_changed", ("host",))(function)
+
+    @parentheses.needless
     def stopping(self, function: Callable[[PluginContext[S, State]], R]) -> Callable[[PluginContext[S, State]], R]:
         """Call `function(host)` before a shutdown, while workers still run.
 
@@ -658,6 +665,11 @@ class Plugin(Parameters[S, State]):
     def ctrlhost_deposed(self, plugin: PluginContext) -> None:
         """Call the functions for the end of leadership."""
         _call_all(self.declaration.deposed, plugin)
+
+    @hookimpl
+    def ctrlhost_shards_changed(self, plugin: PluginContext) -> None:
+        """Call the functions for ranges of keys that have moved."""
+        _call_all(self.declaration.shards_changed, plugin)
 
     @hookimpl
     def ctrlhost_synced(self, plugin: PluginContext) -> None:

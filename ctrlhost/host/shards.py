@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.cache import DeletedFinalStateUnknown
-from ctrlhost.controller.error_text import line_of
 from ctrlhost.coordination.fleet import FLEET, Fleet
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.map_store import MapStore
@@ -72,7 +71,7 @@ class HostShards:
         self._lost: deque[Span] = deque()
         self._wake = threading.Event()
         self.ownership = Ownership(
-            clock, caches.holds, opened=self._opened.append, lost=self._lost.append, drained=self._wake.set
+            clock, caches.holds, opened=self._opens, lost=self._lost.append, drained=self._wake.set
         )
         self.shards = Shards(
             self.membership,
@@ -174,9 +173,13 @@ class HostShards:
         opened = [self._opened.popleft() for _ in range(len(self._opened))]
         lost = [self._lost.popleft() for _ in range(len(self._lost))]
         for plugin in self._plugins if opened or lost else ():
-            # On its own thread: predicates of the plugin may hang.
-            name = f"{plugin.name}/shards"
-            threading.Thread(target=_moved, args=(plugin, opened, lost), name=name, daemon=True).start()
+            plugin.moved(opened, lost)
+
+    def _opens(self, span: Span) -> None:
+        """Hold the runs of a range until its plugins have been told and its objects are queued; `_step` does both."""
+        for controller in self.controllers():
+            controller.opening(span)
+        self._opened.append(span)
 
     def _announce(self) -> None:
         """Declare whether this replica leaves: it stops, or a plugin that shares keys has failed for good here."""
@@ -296,13 +299,3 @@ class HostShards:
         entries = [entry for line in shards.lines.values() for entry in line] if shards is not None else []
         total = sum(entry.weight for entry in entries)
         return sum(entry.weight for entry in entries if entry.owner == me) / total if total else 0.0
-
-
-def _moved(plugin: PluginRuntime, opened: Sequence[Span], lost: Sequence[Span]) -> None:
-    """Let the controllers of a plugin queue what has opened, and forget what was lost."""
-    for controller in plugin.controllers:
-        try:
-            controller.lost(lost)
-            controller.opened(opened)
-        except Exception as error:  # noqa: BLE001 - the other controllers must hear of it
-            log.error("controller %s: cannot queue the objects of its ranges: %s", controller.name, line_of(error))

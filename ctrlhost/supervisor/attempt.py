@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
 from ctrlhost.controller.sentences import grant
+from ctrlhost.coordination.ownership import Phase
 from ctrlhost.coordination.writes import refused
 from ctrlhost.health import Check
 from ctrlhost.reflector.reflector import NO_PERMISSION
 from ctrlhost.supervisor.containment import Ended, Failure, HookCalls, failing, failure_of
 from ctrlhost.supervisor.crds import Installation, check_crds
+from ctrlhost.supervisor.range_moves import RangeMoves
 from ctrlhost.supervisor.threads import processor_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.pauses import Pauses
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.entries import Entries, Entry
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
@@ -83,6 +87,7 @@ class Attempt:
         self._started: set[Controller | Task] = set()
         #: The term whose `ctrlhost_elected` was called last; None while this replica does not lead.
         self._term: int | None = None
+        self._moves = RangeMoves()
         # Leadership has ended already when `ctrlhost_deposed` is called, so its overrun is only reported.
         on_overrun = {"": self._overran, "ctrlhost_deposed": None, "ctrlhost_stopping": self._leave_behind}
         self._hooks = HookCalls(owner.name, entries, on_overrun)
@@ -135,6 +140,11 @@ class Attempt:
 
     def wake(self) -> None:
         """Check at once whether the plugin leads now."""
+        self._wake.set()
+
+    def moved(self, opened: Sequence[Span], lost: Sequence[Span]) -> None:
+        """Tell the plugin, then its controllers, which ranges have opened here and which were lost; returns at once."""
+        self._moves.add(opened, lost)
         self._wake.set()
 
     def _run(self) -> None:
@@ -277,7 +287,12 @@ class Attempt:
                 synced = True
                 self._check_alive()
                 context.services.candidacy.join()
+                shards = context.services.shards
+                if shards is not None and Phase.OPEN in shards.ownership.phases().values():
+                    # As for an earlier attempt.
+                    self.moved((), ())
             if synced:
+                self._follow_shards(plugin, context)
                 self._follow_leadership(plugin, context)
                 self._start_what_is_ready(context)
             if waiting:
@@ -308,6 +323,12 @@ class Attempt:
         self._term = term
         if term is not None:
             self._hooks.call("ctrlhost_elected", _elect, plugin, context)
+
+    def _follow_shards(self, plugin: Plugin, context: PluginContext) -> None:
+        controllers = [controller for controller in context.controllers if controller.sharded]
+        if (move := self._moves.take()) is not None and controllers:
+            self._hooks.call("ctrlhost_shards_changed", plugin.shards_changed, context)
+            move.pass_on(controllers, f"{self.owner.name}/shards")
 
     def _start_what_is_ready(self, context: PluginContext) -> None:
         for controller in context.controllers:

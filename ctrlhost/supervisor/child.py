@@ -131,6 +131,9 @@ class ChildAttempt:
         """Check at once what the plugin may do now, and whether the host leads."""
         self._inbox.put(None)
 
+    def moved(self, _opened: object, _lost: object) -> None:
+        """Do nothing: the controllers of a process of its own run on the leader."""
+
     @property
     def installed(self) -> str:
         """The distribution and version of the plugin, or its file; it is not imported here."""

@@ -183,6 +183,10 @@ class Plugin:
         """Notify the plugin that this replica no longer leads."""
         self._call("ctrlhost_deposed", plugin=context)
 
+    def shards_changed(self, context: PluginContext) -> None:
+        """Notify the plugin that ranges of keys have opened on this replica, or were lost."""
+        self._call("ctrlhost_shards_changed", plugin=context)
+
     def stopping(self, context: PluginContext) -> None:
         """Notify the plugin that the host shuts down."""
         self._call("ctrlhost_stopping", plugin=context)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ctrlhost.config.load import Configuration
     from ctrlhost.controller.controller import Controller
     from ctrlhost.controller.services import PluginServices
+    from ctrlhost.coordination.ownership import Span
     from ctrlhost.coordination.term import Candidacy
     from ctrlhost.permissions import Permission
     from ctrlhost.plugin.context import PluginContext
@@ -411,6 +412,11 @@ class PluginRuntime:
         """Check at once whether the plugin leads now."""
         if self.attempt is not None:
             self.attempt.wake()
+
+    def moved(self, opened: Sequence[Span], lost: Sequence[Span]) -> None:
+        """Tell the plugin which ranges of keys have opened here, and which were lost. Returns at once."""
+        if self.attempt is not None:
+            self.attempt.moved(opened, lost)
 
     def stop(self, deadline: float) -> bool:
         """Call `ctrlhost_stopping`, accept no new work, and wait for running work until `deadline` (time.monotonic).

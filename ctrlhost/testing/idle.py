@@ -209,9 +209,13 @@ class PendingWork:
     def shards(self) -> list[str]:
         """Return what this replica waits for until it has its part of the keys."""
         shards = self._host.state.shards
-        if shards is None or (check := shards.check()).passed:
+        if shards is None:
             return []
-        return [f"shards: {check.detail}"]
+        opening = [
+            controller.name for controller in shards.controllers() if controller.shards and controller.shards.holds
+        ]
+        waits = [f"controller {name}: a range opens" for name in opening]
+        return waits if (check := shards.check()).passed else [f"shards: {check.detail}", *waits]
 
     def informers(self) -> list[Informer]:
         """Return the informers of the host."""

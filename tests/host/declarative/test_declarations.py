@@ -253,7 +253,7 @@ for _decorator, _arguments in {
         f"is below `@plugin.{_decorator}` without parentheses, which declares nothing",
         f"write `@plugin.{_decorator}({_arguments})`",
     )
-for _decorator in ("setup", "synced", "elected", "deposed", "stopping"):
+for _decorator in ("setup", "synced", "elected", "deposed", "shards_changed", "stopping"):
     MISTAKES[f"{_decorator} with parentheses"] = (
         f"@plugin.{_decorator}()\ndef found(host): ...",
         "found",

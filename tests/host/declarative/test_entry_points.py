@@ -115,6 +115,7 @@ DECLARATIONS: dict[str, Callable[[Any], object]] = {
     "setup": lambda plugin: plugin.setup(nothing),
     "synced": lambda plugin: plugin.synced(nothing),
     "elected": lambda plugin: plugin.elected(nothing),
+    "shards_changed": lambda plugin: plugin.shards_changed(nothing),
     "deposed": lambda plugin: plugin.deposed(nothing),
     "stopping": lambda plugin: plugin.stopping(nothing),
     "health": lambda plugin: plugin.health("lights")(nothing),

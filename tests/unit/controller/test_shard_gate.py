@@ -48,7 +48,7 @@ class Replica:
             except ShutDown:
                 return
             self.taken.wait(60)
-            if (run := self.gate.begin(key, 0)) is None:
+            if (run := self.gate.begin(key, 0, self.gate.openings)) is None:
                 self._events.append((self._name, "dropped", key))
             else:
                 self._events.append((self._name, "begins", key))

@@ -150,6 +150,7 @@ def test_every_hook_of_the_contract_exists():
         "ctrlhost_synced",
         "ctrlhost_elected",
         "ctrlhost_deposed",
+        "ctrlhost_shards_changed",
         "ctrlhost_stopping",
         "ctrlhost_commands",
     ]
