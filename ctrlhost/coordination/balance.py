@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctrlhost.coordination.shard_map import END, RANGES_PER_MEMBER, Incarnation, Line, ShardRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ctrlhost.clock import Clock
     from ctrlhost.coordination.shard_map import ShardMap
@@ -38,7 +38,10 @@ class Member(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The largest and the smallest share, as multiples of the mean of those whose share can change."""
+    """The largest and the smallest share, as multiples of the mean of those whose share can change.
+
+    Of those with one range above the mean, the share is a multiple of that range.
+    """
 
     most: float = 1.0
     least: float = 1.0
@@ -66,6 +69,8 @@ class Balance:
     spread: Spread
     #: The weight that stays without an owner, since there are fewer than `min_members`.
     unowned: int
+    #: How many ranges that are.
+    ranges: int = 0
 
 
 def balance(shards: ShardMap, members: Iterable[Member], *, min_members: int = 1, moves: bool = True) -> Balance:
@@ -87,7 +92,7 @@ def balance(shards: ShardMap, members: Iterable[Member], *, min_members: int = 1
         for name, line in shards.lines.items()
     }
     unowned = sum(shares.weight[place] for place in shares.free)
-    return Balance(owners, spread, unowned)
+    return Balance(owners, spread, unowned, len(shares.free))
 
 
 class _Shares:
@@ -167,9 +172,17 @@ class _Shares:
 
     def spread(self) -> Spread:
         """Return how uneven the shares are."""
-        loads = [self.load[taker] for taker in self.changeable()]
+        changeable = self.changeable()
+        loads = [self.load[taker] for taker in changeable]
         mean = sum(loads) / len(loads) if loads else 0
-        return Spread(max(loads) / mean, min(loads) / mean) if mean else Spread()
+        excess = max((self.excess(taker) for taker in self.load if taker not in changeable), default=1.0)
+        return Spread(max(max(loads) / mean, excess), min(loads) / mean) if mean else Spread(excess)
+
+    def excess(self, taker: Incarnation) -> float:
+        """Return the load as a multiple of that of its heaviest range alone, if it can give some of the others."""
+        half = (self.load[taker] - min(self.load.values())) / 2
+        *others, (heaviest, _) = self.ranges[taker]
+        return self.load[taker] / heaviest if any(0 < weight <= half for weight, _ in others) else 1.0
 
     def even_out(self) -> None:
         """Move ranges from the fullest to the emptiest, each the heaviest of at most half the difference."""
@@ -241,15 +254,6 @@ def _joined(before: ShardRange, after: ShardRange, limit: float) -> ShardRange |
     if before.owner != after.owner or claimed or before.unknown != after.unknown or weight >= JOINED * limit:
         return None
     return before._replace(weight=weight)
-
-
-def oversized(weights: Mapping[str, int], total: int, members: int) -> tuple[str, float] | None:
-    """Return the heaviest name and its multiple of a member's share, if that is too much for any balance."""
-    if not weights or not total:
-        return None
-    name = max(weights, key=lambda name: (weights[name], name))
-    share = weights[name] * members / total
-    return (name, share) if share >= MOST else None
 
 
 class Pace:

@@ -10,11 +10,12 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
-from ctrlhost.coordination.balance import Balance, Member, Pace, balance, grain, reshaped
+from ctrlhost.coordination.balance import Member, Pace, balance, grain, reshaped
 from ctrlhost.coordination.handovers import Handovers
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
 from ctrlhost.coordination.shard_map import END, NewerMap, UnfitMap, lines_of, new_map
 from ctrlhost.coordination.turns import Turns
+from ctrlhost.coordination.unbalanced import Unbalanced
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Caches(Protocol):
         """Return the hashes of a range in order, each with its number of objects."""
         ...
 
+    def describe(self, line: str, place: int) -> str:
+        """Return in words what has a hash on a line."""
+        ...
+
     def echoed(self, span: Span) -> bool:
         """Return whether they show all that this replica wrote in the range."""
         ...
@@ -84,6 +89,8 @@ class Shards:
         self._turns = Turns(clock)
         #: What has moved to and from this replica.
         self.handovers = Handovers(clock, fleet)
+        #: What no balance can change.
+        self.unbalanced = Unbalanced(clock, caches.describe)
         #: The id of the map that this member has accepted, and whether each held Lease had it in a list since then.
         self._accepted = ""
         self._cleared = False
@@ -93,7 +100,6 @@ class Shards:
         #: Since when each closed range has had no run.
         self._drained: dict[Span, float] = {}
         #: What should be where, as of the last step, and when this member took part for the first time.
-        self.balance: Balance | None = None
         self._wishes: Mapping[Span, Incarnation | None] = {}
         self._joined_at: float | None = None
         #: Why this replica cannot take part; empty if it can.
@@ -154,6 +160,12 @@ class Shards:
         living = [member for member in self.fleet.members() if member.incarnation not in silent]
         others = [member for member in living if member.incarnation.lease != self.membership.name]
         return any(not (staying and member.leaving) for member in others)
+
+    @property
+    def unowned(self) -> int:
+        """The objects in ranges that no live member owns. For any thread."""
+        lines = self.store.shards.lines.values() if self.store.shards is not None else ()
+        return sum(entry.weight for line in lines for entry in line if self._is_free(entry))
 
     def step(self) -> None:
         """Follow the map and do what is due. Requests that fail are tried again in the next step."""
@@ -283,7 +295,7 @@ class Shards:
         result = balance(shards, members, min_members=self._min_members, moves=False)
         if self._pace.moves(staying, result.spread):
             result = balance(shards, members, min_members=self._min_members)
-        self.balance = result
+        self.unbalanced.left_over(result.ranges, result.unowned, len(staying) or len(members), self._min_members)
         wishes: dict[Span, Incarnation | None] = {}
         wanted = []
         for span, place in spans(shards):
@@ -349,7 +361,9 @@ class Shards:
             ends = [*(entry.start for entry in line[1:]), END]
             spans_of_line = [Span(name, entry.start, end) for entry, end in zip(line, ends, strict=True)]
             total += sum(entry.weight for entry, span in zip(line, spans_of_line, strict=True) if span not in held)
-        limit = grain(total, max(sum(not member.leaving for member in self._members()), self._min_members))
+        count = max(sum(not member.leaving for member in self._members()), self._min_members)
+        self.unbalanced.weigh(held, total, count)
+        limit = grain(total, count)
         return {
             name: reshaped(line, {me}, limit, lambda start, end, name=name: held.get(Span(name, start, end)))  # type: ignore[misc]
             for name, line in lines.items()

@@ -37,6 +37,10 @@ class ShardCaches:
         """Return the hashes of a range in order, each with its number of objects."""
         return self._ranges.contents(*span)
 
+    def describe(self, line: str, place: int) -> str:
+        """Return in words what has a hash on a line."""
+        return self._ranges.describe(line, place)
+
     def echoed(self, span: Span) -> bool:
         """Return whether the caches show what the plugins have written in the range; by uid, anywhere."""
 

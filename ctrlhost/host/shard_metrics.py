@@ -37,10 +37,12 @@ class ShardMetrics(Collector):
         yield ranges
         yield _gauge("share", "Part of the objects that this replica owns, 0 to 1", shards.share())
         yield _gauge("imbalance", "Largest share of a member, as a multiple of the mean", self._imbalance())
-        balance = shards.shards.balance
         yield _gauge(
-            "unowned", "Objects that no replica owns, since there are too few", balance.unowned if balance else 0
+            "heaviest_share",
+            "Part of the heaviest name in the ranges of this replica, as a multiple of a member's share",
+            shards.shards.unbalanced.heaviest_share,
         )
+        yield _gauge("unowned", "Objects in ranges that no live replica owns", shards.shards.unowned)
         yield _gauge(
             "stuck", "Ranges that close for longer than `drain_timeout`, since a run lasts", len(shards.stuck())
         )

@@ -86,6 +86,18 @@ class HeldRanges:
         hashes = known[1]
         return hashes[bisect_left(hashes, (start, 0)) : bisect_left(hashes, (end, 0))]
 
+    def describe(self, line: str, place: int) -> str:
+        """Return in words what in the caches has a hash, such as `namespace shop`; else the hash."""
+        for part in self._parts(line):
+            for obj in part.engine.objects_of([(place, place + 1)])[:1]:
+                by, where = part.scope.shard_by, f"{obj.namespace}/" if obj.namespace else ""
+                if by == "namespace":
+                    return f"namespace {obj.namespace}"
+                if by == "owner" and obj.controller is not None:
+                    return f"{obj.controller.kind} {where}{obj.controller.name}"
+                return f"{part.scope.kind} {obj.name if by == 'name' else where + obj.name}"
+        return f"hash {place:016x} of line {line}"
+
     def unfiltered(self) -> list[str]:
         """Return the resources of which the API server sends all objects, although it is asked for a part."""
         known = {part.resource for line in ("namespace", "uid") for part in self._parts(line) if part.filters is False}

@@ -63,6 +63,9 @@ class Caches:
     def echoed(self, span: Span) -> bool:
         return self.echo
 
+    def describe(self, line: str, place: int) -> str:
+        return f"namespace {NAMED[place]}"
+
     def contents(self, span: Span) -> list[tuple[int, int]]:
         return [(place, 1) for place in HASHES[bisect_left(HASHES, span.start) : bisect_left(HASHES, span.end)]]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrlhost.coordination.balance import GATHERING, PATIENCE, Member, Pace, Spread, balance, oversized
+from ctrlhost.coordination.balance import GATHERING, PATIENCE, Member, Pace, Spread, balance
 from ctrlhost.coordination.shard_map import END, Incarnation, Line, ShardMap, ShardRange, new_map
 from ctrlhost.testing import ManualClock
 from tests.coordination.shard_simulator import KINDS, Fleet, fnv1a, member, names
@@ -174,7 +174,7 @@ def test_random_joins_and_leaves(kind, around):
 
 
 @pytest.mark.behaviour("shards/SH17")
-def test_a_namespace_with_half_of_all_stays_whole_and_is_named():
+def test_a_namespace_with_half_of_all_stays_whole():
     weights = {"huge": 1000, **{f"team-{number}": 10 for number in range(100)}}
     fleet = Fleet(weights)
     fleet.join(1, 2, 3, 4)
@@ -185,9 +185,6 @@ def test_a_namespace_with_half_of_all_stays_whole_and_is_named():
     assert loads[huge.owner] - 1000 <= 10
     others = [load for owner, load in loads.items() if owner != huge.owner]
     assert max(others) <= 1.15 * statistics.mean(others)
-    assert oversized(weights, fleet.total, 4) == ("huge", 2.0)
-    assert oversized(weights, fleet.total, 2) is None
-    assert oversized({}, 0, 2) is None
 
 
 @pytest.mark.behaviour("shards/SH18")

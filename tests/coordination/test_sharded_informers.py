@@ -198,6 +198,8 @@ def test_a_range_that_comes_is_listed_alone_and_one_that_goes_is_not(
     assert rig.informer.check() == []
     places = sorted(place for name, place in objects.places.items() if name in rig.names)
     assert rig.factory.ranges.contents("uid", 0, END) == [(place, 1) for place in places]
+    assert rig.factory.ranges.describe("uid", objects.places[kept]) == f"ConfigMap {SPACE}/{kept}"
+    assert rig.factory.ranges.describe("uid", 7) == "hash 0000000000000007 of line uid"
     assert sorted(obj.name for obj in rig.informer.objects_of(*first[0])) == objects.within(first[0])
 
 
@@ -325,6 +327,7 @@ def test_all_ranges_by_namespace_and_by_name(server: Server, label: str, rig_wit
     rig.start()
     assert [obj.namespace for obj in rig.informer.lister.list()] == [spaces[1]]
     assert [obj.name for obj in namespaces.lister.list()] == [spaces[1]]
+    assert rig.factory.ranges.describe("namespace", place) == f"namespace {spaces[1]}"
     rig.filled(ALL)
     assert len(rig.names) == len(namespaces.lister.list()) == 3
     counted = [(shard_hash(space), 2) for space in spaces]

@@ -13,6 +13,7 @@ from ctrlhost_sandbox import Options, Sandbox
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctrlhost import Request
+from ctrlhost.coordination import unbalanced
 from ctrlhost.testing import HostUnderTest
 from tests.host.test_shards import LIMIT, Fleet, Stamper, stamped
 from tests.support.waiting import eventually
@@ -126,3 +127,16 @@ def test_a_range_whose_run_outlasts_the_drain_timeout_is_stuck(fleet):
         leaving.join(LIMIT)
     eventually(lambda: second.host.plugins[0].controllers[0].owns(key), LIMIT, pause=0.05)
     assert Metrics(first).shards("stuck") == 0
+
+
+@pytest.mark.behaviour("shards/SH17")
+def test_a_namespace_that_no_balance_can_even_out_is_named(fleet, caplog, monkeypatch):
+    monkeypatch.setattr(unbalanced, "LASTING", 0.5)
+    for number in range(200):
+        fleet.client.create(stamped(f"more-{number}", "team-0"))
+    hosts = [fleet.start("a"), fleet.start("b")]
+    eventually(lambda: sum(len(fleet.cached(name)) for name in "ab") == 320, LIMIT, pause=0.05)
+    text = "shards: namespace team-0 has 1.27 times the share of a replica"
+    eventually(lambda: [record for record in caplog.records if text in record.getMessage()], LIMIT, pause=0.05)
+    wanted = [pytest.approx(3 * 2 / 320), pytest.approx(203 * 2 / 320)]
+    eventually(lambda: sorted(Metrics(host).shards("heaviest_share") for host in hosts) == wanted, LIMIT, pause=0.05)

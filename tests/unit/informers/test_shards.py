@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from ctrlhost import _core
 from ctrlhost._core import shard_hash
 from ctrlhost.cache import SharedInformer
+from ctrlhost.informers.held_ranges import LINES, HeldRanges
+from ctrlhost.informers.namespace_informer import Scope
 from ctrlhost.reflector.ranges import END, Ranges
+from ctrlhost.testing import ManualClock
 from ctrlhost.workqueue import WorkQueue
 from tests.support.shared_informers import delivered, pod, queued, relist, watch
 
@@ -75,6 +79,28 @@ def test_what_others_hold_is_neither_cached_nor_told_and_the_version_advances(by
     assert delivered(listener) == [("add", "a5", True), ("update", "a5", "a104")]
     assert {name for name, *_ in queued(queue)} == {"a"}
     assert informer.stats()["filtered"] == len(foreign) + 3
+
+
+@behaviour("shards/SH17")
+@pytest.mark.parametrize(
+    ("by", "text", "described"),
+    [
+        ("namespace", "default", "namespace default"),
+        ("name", "a", "Pod a"),
+        ("uid", "uid-a", "Pod default/a"),
+        ("owner", "owner-a", "ReplicaSet default/rs"),
+    ],
+)
+def test_what_has_a_hash_is_described_by_what_it_is_held_for(by: Any, text: str, described: str) -> None:
+    informer = engine(by, text)
+    obj = owned("a", 1, "owner-a")
+    obj["metadata"]["namespace"] = "default"
+    relist(informer, obj)
+    scope = Scope("v1", "Pod", shard_by=by)
+    part = SimpleNamespace(scope=scope, engine=informer)
+    ranges = HeldRanges(lambda: [SimpleNamespace(scope=scope, parts=[part])], ManualClock())  # type: ignore[list-item]
+    assert ranges.describe(LINES[by], shard_hash(text)) == described
+    assert ranges.describe(LINES[by], 255) == f"hash 00000000000000ff of line {LINES[by]}"
 
 
 @behaviour("shards/SH08")
