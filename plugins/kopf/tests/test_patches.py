@@ -92,7 +92,7 @@ def test_a_patch_is_a_mapping_with_functions() -> None:
 
 
 @behaviour("kopf/KO8")
-def test_events_of_handlers_are_posted(on: Any, start: Any) -> None:
+def test_events_of_handlers_are_posted(on: Any, start: Any, caplog: pytest.LogCaptureFixture) -> None:
     @on.startup()
     def configure(settings: Any, **_: Any) -> None:
         settings.posting.loggers = True
@@ -123,6 +123,9 @@ def test_events_of_handlers_are_posted(on: Any, start: Any) -> None:
         ("Warning", "ValueError", "failed: odd"),
         ("Warning", "Warned", "careful"),
     ]
+    (line,) = [record for record in caplog.records if record.message == "a line"]
+    assert line.__dict__["k8s_ref"]["uid"] == uid
+    assert not any(hasattr(record, "settings") for record in caplog.records)
 
 
 @behaviour("kopf/KO8")

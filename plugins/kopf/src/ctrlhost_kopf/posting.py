@@ -38,8 +38,9 @@ class LogFormat(enum.Enum):
 class ObjectLogger(logging.LoggerAdapter):  # type: ignore[type-arg] # no generic at run time
     """The logger of a handler: its lines name the object, and become events with `settings.posting.loggers`."""
 
-    def __init__(self, *, body: Mapping[str, Any], settings: Any) -> None:
-        super().__init__(objects_log, {"k8s_ref": build_object_reference(body), "settings": settings})
+    def __init__(self, *, body: Mapping[str, Any], settings: Any) -> None:  # noqa: ARG002 - kopf's
+        # Without the settings: a host with log_format=json writes all fields of a line.
+        super().__init__(objects_log, {"k8s_ref": build_object_reference(body)})
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
         """Add the object to a line."""
@@ -60,12 +61,13 @@ class _Poster(logging.Handler):
     """Posts the lines of object loggers."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        posting, operator = getattr(record, "settings", None), operator_var.get(None)
-        if posting is None or operator is None or not posting.posting.loggers or getattr(record, "k8s_skip", False):
+        operator, reference = operator_var.get(None), getattr(record, "k8s_ref", None)
+        if operator is None or reference is None or getattr(record, "k8s_skip", False):
             return
-        if posting.posting.enabled and record.levelno >= posting.posting.level:
+        posting = operator.settings.posting
+        if posting.loggers and posting.enabled and record.levelno >= posting.level:
             named = next((name for level, name in _TYPES if record.levelno <= level), "Fatal")
-            operator.post(record.__dict__["k8s_ref"], named, "Logging", self.format(record))
+            operator.post(reference, named, "Logging", self.format(record))
 
 
 objects_log.addHandler(_Poster())
