@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctrlhost.config.settings import ShardBy
     from ctrlhost.controller.controller import Controller
     from ctrlhost.request import Request
 
@@ -27,6 +28,11 @@ class ControllerHandle:
     def workers(self) -> int:
         """The number of concurrent reconciles: as declared by the plugin, or as overridden by the operator."""
         return self._controller.options.workers
+
+    @property
+    def shard_by(self) -> ShardBy | None:
+        """What replicas share its keys by, as declared or as overridden by the operator; None if they do not."""
+        return self._controller.options.shard_by if self._controller.sharded else None
 
     def enqueue(self, request: Request, priority: int | None = None) -> None:
         """Enqueue a request, also before the workers run; `priority` None keeps that of a queued request, else is 0."""

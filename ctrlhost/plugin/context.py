@@ -254,6 +254,7 @@ class PluginContext(Parameters[S, State]):
         field_selector: str | None = None,
         reads: Reads = None,
         transform: Callable[[Object], Any] | None = None,
+        shard_by: ShardBy | None = None,
     ) -> Informer:
         """Return a shared informer for pages and tasks; it starts with the plugin's controllers.
 
@@ -261,6 +262,8 @@ class PluginContext(Parameters[S, State]):
 
         Handlers, maps and index functions that are added to it run on the plugin's threads. `transform` returns the
         object to cache, or its mapping; such an informer is the plugin's own, with a watch and a thread of its own.
+
+        With the `shard_by` of a controller's handle it holds the part of this replica, as that controller's caches do.
 
         Raises ValueError or TypeError for invalid arguments, as `Watches` does.
         """
@@ -274,13 +277,18 @@ class PluginContext(Parameters[S, State]):
         )
         self.reads.append(source)
         if transform is None:
-            source.declare(self.scope, self.services.namespaces)
+            source.declare(self.scope, self.services.namespaces, shard_by)
         elif not callable(transform):
             raise TypeError(f"transform must be a function that returns the object to keep, got {transform!r}")
 
         def choose() -> Informer:
             return source.informer(
-                self.services, self.services.namespaces, discover=False, transform=transform, caller=self.scope.caller
+                self.services,
+                self.services.namespaces,
+                shard_by,
+                discover=False,
+                transform=transform,
+                caller=self.scope.caller,
             )
 
         informer = PluginInformer(choose, self.scope.caller)

@@ -1,4 +1,4 @@
-"""The plugins of this repository on replicas that share keys: `bitcoin` is sharded, the others are led."""
+"""The plugins of this repository on replicas that share keys; `hostname` and `naming` are led."""
 
 from __future__ import annotations
 
@@ -71,19 +71,24 @@ class Fleet:
                 writers[record.namespace].append(record.user)
         return writers
 
-    def publish(self, name: str) -> set[str]:
-        """Create an Ingress; return by whom it got its address."""
+    def publish(self, name: str) -> dict[str, str]:
+        """Create an Ingress in each namespace; return by whom each got its address, which is one replica."""
         backend = {"service": {"name": "shop", "port": {"number": 80}}}
-        body = {"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": {"name": name, "namespace": "default"}}
-        self.client.create({**body, "spec": {"defaultBackend": backend}})
+        for team in TEAMS:
+            body = {"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": {"name": name, "namespace": team}}
+            self.client.create({**body, "spec": {"defaultBackend": backend}})
 
-        def has_address() -> bool:
-            status = self.client.get(*INGRESS, name, "default").get("status") or {}
-            return bool((status.get("loadBalancer") or {}).get("ingress"))
+        def have_addresses() -> bool:
+            statuses = [self.client.get(*INGRESS, name, team).get("status") or {} for team in TEAMS]
+            return all((status.get("loadBalancer") or {}).get("ingress") for status in statuses)
 
-        eventually(has_address, LIMIT, f"{name} has an address", pause=0.05)
-        records = [record for record in self.sandbox.audit if record.resource == "ingresses" and record.name == name]
-        return {record.user for record in records if record.verb in ("patch", "update")}
+        eventually(have_addresses, LIMIT, f"all {name} have an address", pause=0.05)
+        writers: dict[str, str] = {}
+        for record in self.sandbox.audit:
+            if record.resource == "ingresses" and record.name == name and record.verb in ("patch", "update"):
+                assert record.namespace not in writers, f"{record.namespace}/{name} was written twice"
+                writers[record.namespace] = record.user
+        return writers
 
     def leader(self) -> str:
         lease = self.client.find(API_VERSION, "Lease", "ctrlhost", "default") or {"spec": {}}
@@ -98,7 +103,7 @@ def fleet(start_host: StartHost) -> Iterator[Fleet]:
 
 @pytest.mark.slow
 @pytest.mark.behaviour("shards/SH84")
-def test_bitcoin_is_shared_while_the_other_plugins_have_one_leader(fleet: Fleet) -> None:
+def test_bitcoin_and_ingresses_are_shared_while_the_other_plugins_have_one_leader(fleet: Fleet) -> None:
     hosts = {"a": fleet.start("a")}
     eventually(lambda: fleet.leader() == "a", LIMIT, "a leads")
     eventually(lambda: any(kind.kind == KIND for kind in fleet.client.kinds()), LIMIT, "the CRD")
@@ -113,12 +118,12 @@ def test_bitcoin_is_shared_while_the_other_plugins_have_one_leader(fleet: Fleet)
 
         eventually(partial(shared, {first, second}), LIMIT, f"{first} and {second} work", pause=0.5)
         assert fleet.leader() == first
-        assert fleet.publish(f"with-{second}") == {first}
+        assert set(fleet.publish(f"with-{second}").values()) == {first, second}
         hosts[first].signal(signal.SIGKILL)
         hosts[first].wait()
         eventually(lambda leader=second: fleet.leader() == leader, LIMIT, f"{second} leads")  # type: ignore[misc]
         assert set(fleet.size(next(sizes)).values()) == {second}
-        assert fleet.publish(f"without-{first}") == {second}
+        assert set(fleet.publish(f"without-{first}").values()) == {second}
     for team, writers in fleet.writers().items():
         names = [name for name, _ in itertools.groupby(writers)]
         assert len(names) == len(set(names)), f"{team} was written by turns: {names}"

@@ -49,10 +49,7 @@ class IngressStatus:
         self.desired = Desired(self.rules.ours())
         self.metrics = StatusMetrics(host.metrics, target.kind, self.desired)
         self.contention, self.budget = Contention(), WriteBudget(settings.status_qps, settings.status_burst)
-        informer = host.informer(target.api_version, target.kind, namespaces=namespaces, reads=reads)
-        self.passes = Passes(informer, target, self.desired)
-        self.progress = Progress(self.passes.remaining, settings.status_qps, host.clock, host.log)
-        self.metrics.count_objects, self.metrics.progress = self.passes.count, self.progress
+        self.progress = Progress(self._remaining, settings.status_qps, host.clock, host.log)
         self.writer = Writer(host, target, self.desired, self.budget, self.metrics, self.contention, self.progress)
         # Not `@plugin.controller`: the predicate is one of this host, and the writer sends or holds back each of many
         # thousand writes itself, within its budget.
@@ -67,7 +64,14 @@ class IngressStatus:
                 predicates=[self.writer.wakes],
             ),
             workers=settings.status_workers,
+            shard_by="namespace",
         )
+        self.shares = self._writes.shard_by is not None
+        informer = host.informer(
+            target.api_version, target.kind, namespaces=namespaces, reads=reads, shard_by=self._writes.shard_by
+        )
+        self.passes = Passes(informer, target, self.desired)
+        self.metrics.count_objects, self.metrics.progress = self.passes.count, self.progress
         clearing = Clearing(settings.clear_grace if settings.on_empty == "clear" else None)
         state = AddressState(settings.address_holdoff, settings.address_holdoff_max)
         self.discovery = Discovery(host, state, clearing, self.desired, self.metrics, self.publish)
@@ -75,6 +79,9 @@ class IngressStatus:
             self.discovery.fixed(static_entries(settings.ingress_status_address), "ingress-status-address")
         else:
             self.discovery.follow(host, settings.services())
+
+    def _remaining(self) -> int:
+        return self.passes.remaining()
 
     def publish(self) -> None:
         """Enqueue every object whose status is wrong."""
@@ -144,13 +151,23 @@ def synced(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
 @plugin.elected
 def elected(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
     """Start to write."""
-    host.state.discovery.elected()
+    if not host.state.shares:
+        host.state.discovery.elected()
 
 
 @plugin.deposed
 def deposed(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
     """Stop writing; what is published stays."""
-    host.state.discovery.deposed()
+    if not host.state.shares:
+        host.state.discovery.deposed()
+
+
+@plugin.shards_changed
+def shards_changed(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
+    """Start to write with the first namespaces, and forget the Ingresses of those that other replicas have now."""
+    if not host.state.desired.elected:
+        host.state.discovery.elected()
+    host.state.writer.keep(host.owns)
 
 
 @plugin.report("/", title="Addresses of Ingresses")

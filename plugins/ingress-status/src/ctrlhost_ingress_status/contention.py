@@ -61,6 +61,11 @@ class Contention:
         with self._lock:
             self._fights.pop(key, None)
 
+    def keys(self) -> list[Request]:
+        """Return the objects that others have changed lately."""
+        with self._lock:
+            return list(self._fights)
+
     def contested(self, now: float) -> list[Request]:
         """Return the objects whose writes pause now."""
         with self._lock:

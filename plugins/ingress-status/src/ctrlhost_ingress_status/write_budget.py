@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -55,6 +55,11 @@ class WriteBudget:
                 place = queue[key] = max(first, last + 1.0 / self._qps)
             return max(place - now, _MIN_WAIT)
 
+    def keys(self) -> list[Any]:
+        """Return the keys that wait for a token."""
+        with self._lock:
+            return [key for queue in self._queues.values() for key in queue]
+
     def leave(self, key: Hashable) -> None:
         """Release the key's place, if it has one."""
         with self._lock:
@@ -67,8 +72,7 @@ class WriteBudget:
 
     def waiting(self) -> int:
         """Return how many keys wait for a token."""
-        with self._lock:
-            return sum(len(queue) for queue in self._queues.values())
+        return len(self.keys())
 
     def _leave(self, key: Hashable) -> None:
         for queue in self._queues.values():

@@ -12,7 +12,7 @@ from ctrlhost_ingress_status.addresses import fingerprint
 from ctrlhost_ingress_status.ingress import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ctrlhost import Object, Request
     from ctrlhost_ingress_status.addresses import Entries
@@ -243,6 +243,12 @@ class Writer:
         else:
             self._metrics.ended(self._clock.now() - attempt.started, needless=True)
         self._settled(request)
+
+    def keep(self, owned: Callable[[Request], bool]) -> None:
+        """Forget the objects whose requests other replicas reconcile now."""
+        for request in (*self._attempts.copy(), *self._budget.keys(), *self._contention.keys()):
+            if not owned(request):
+                self._drop(request)
 
     def _settled(self, request: ctrlhost.Request) -> None:
         self._budget.leave(request)
