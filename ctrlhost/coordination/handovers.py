@@ -101,6 +101,11 @@ class Handovers:
         self._since = {each: self._since.get(each, now) for each in current}
         self._map = shards
 
+    def died(self, shards: ShardMap, span: Span) -> bool:
+        """Return whether the owner of a range in the last map is dead; one that leaves is not."""
+        former = self._former(shards, span)
+        return former is not None and self._fleet.over(former) and not self._fleet.leaves(former)
+
     def _done(self, step: Step, span: Span) -> None:
         """Add the time of a step that has ended."""
         if (since := self._since.pop((step, span), None)) is not None:

@@ -34,6 +34,8 @@ log = logging.getLogger("ctrlhost.shards")
 REPORT_EVERY, REPORT_FROM = 60.0, 0.1
 #: The longest wait, in seconds, for the own writes of a range to come back before it is given away.
 ECHO = 2.0
+#: Seconds over which the members that take the ranges of a dead one spread their lists.
+SPREAD = 1.0
 #: Seconds after which a replica is ready although something that it should have is not open.
 READY_AFTER = 60.0
 
@@ -41,8 +43,8 @@ READY_AFTER = 60.0
 class Caches(Protocol):
     """What the sharded informers of a replica hold."""
 
-    def hold(self, wanted: Collection[Span]) -> None:
-        """Hold these ranges, and no others."""
+    def hold(self, wanted: Collection[Span], *, spread: float = 0.0) -> None:
+        """Hold these ranges, and no others; list what is new after a random part of `spread` seconds."""
         ...
 
     def holds(self, span: Span) -> bool:
@@ -303,7 +305,8 @@ class Shards:
             wishes[span] = wish
             if me in (entry.owner, entry.claimant, wish):
                 wanted.append(span)
-        self.caches.hold(wanted)
+        died = any(self.handovers.died(shards, span) for span in wanted)
+        self.caches.hold(wanted, spread=SPREAD if died else 0.0)
         self.ownership.warmed()
         return wishes
 

@@ -24,10 +24,10 @@ class ShardCaches:
         self._ranges = factory.ranges
         self._plugins = plugins
 
-    def hold(self, wanted: Collection[Span]) -> None:
-        """Hold these ranges, and no others."""
+    def hold(self, wanted: Collection[Span], *, spread: float = 0.0) -> None:
+        """Hold these ranges, and no others; list what is new after a random part of `spread` seconds."""
         for line in _LINES:
-            self._ranges.hold(line, [(span.start, span.end) for span in wanted if span.line == line])
+            self._ranges.hold(line, [(span.start, span.end) for span in wanted if span.line == line], spread=spread)
 
     def holds(self, span: Span) -> bool:
         """Return whether every sharded source has listed the range, and its controller's queue knows."""

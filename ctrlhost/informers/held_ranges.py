@@ -7,6 +7,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from ctrlhost import _core
+from ctrlhost.reflector.list_slots import ListSlots
 from ctrlhost.reflector.ranges import ALL, Ranges
 from ctrlhost.reflector.shard import ShardSource
 
@@ -33,6 +34,9 @@ class HeldRanges:
         self._informers = informers
         self._clock = clock
         self._wanted: dict[str, Ranges] = {}
+        #: By line: the longest time to wait at random before what is new is listed.
+        self._spread: dict[str, float] = {}
+        self._slots = ListSlots()
         self._contents: dict[str, tuple[float, list[tuple[int, int]]]] = {}
         self._lock = threading.Lock()
         #: Called after an informer has ranges that it did not have, with its handlers notified; must not block.
@@ -41,22 +45,29 @@ class HeldRanges:
     def source(self, by: ShardBy, namespace: str) -> ShardSource:
         """Return the ranges of one part of an informer, of one namespace or of all, if it is empty."""
         line = LINES[by]
+
+        def spread() -> float:
+            return self._spread.get(line, 0.0)
+
         if by != "namespace" or not namespace:
-            return ShardSource(by, lambda: self.wanted(line), self._filled)
+            return ShardSource(by, lambda: self.wanted(line), self._filled, self._slots, spread)
         # All or nothing, so that a change of other ranges does not concern it.
         place = _core.shard_hash(namespace)
-        return ShardSource(by, lambda: ALL if place in self.wanted(line) else Ranges(), self._filled, place)
+        wanted = lambda: ALL if place in self.wanted(line) else Ranges()  # noqa: E731
+        return ShardSource(by, wanted, self._filled, self._slots, spread, place)
 
-    def hold(self, line: str, spans: Iterable[tuple[int, int]]) -> None:
+    def hold(self, line: str, spans: Iterable[tuple[int, int]], *, spread: float = 0.0) -> None:
         """Let all informers of a line, present and future, hold these ranges, and no others.
 
         Each range is from its start to before its end; ValueError unless 0 <= start < end <= 2**64. What is new is
-        listed; the objects of what is not held any more leave the caches, of which no handler is notified.
+        listed, by four informers at a time, each after a random part of `spread` seconds; the objects of what is not
+        held any more leave the caches, of which no handler is notified.
         """
         wanted = Ranges.of(spans)
         with self._lock:
             if self._wanted.get(line, Ranges()) == wanted:
                 return
+            self._spread = {**self._spread, line: spread}
             self._wanted = {**self._wanted, line: wanted}
             self._contents = {}
         for part in self._parts(line):

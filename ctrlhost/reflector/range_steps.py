@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from ctrlhost.errors import ApiError, CtrlhostError, TransportError
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from ctrlhost.reflector.ranges import Ranges
     from ctrlhost.reflector.shard import Shard
 
-_RESTING_DELAY = 3600.0
-"""Seconds after which a reflector without ranges looks again whether it is to have some; a change wakes it."""
+_WAITING_DELAY = 3600.0
+"""Seconds after which a reflector that waits, for ranges or a turn, looks again; a change wakes it."""
 
 
 class RangeSteps:
@@ -34,11 +35,26 @@ class RangeSteps:
         #: The newest list of ranges since that of everything: a later one that is older would bring back what was.
         self._newest = ""
 
-    def begin(self) -> bool:
-        """Begin a list of all that is wanted; return False if that is nothing."""
+    def begin(self) -> Steps[bool]:
+        """Begin a list of all that is wanted, when it is its turn; return False if that is nothing."""
+        if not self._begin():
+            return False
+        yield from self.await_turn()
+        return self._begin()
+
+    def _begin(self) -> bool:
         ranges, self._newest = self.shard.begin(), ""
         self._feed.requests.select(self.shard.selector(ranges))
         return bool(ranges)
+
+    def await_turn(self) -> Steps[None]:
+        """Wait until ranges that come may be listed, if there are some; the reflector ends the turn."""
+        if not self.shard.comes:
+            return
+        yield from self._wait_until(lambda: not self.shard.comes or self.shard.turn())
+        if self.shard.comes and (most := self.shard.spread):
+            yield BackOff(random.uniform(0, most))  # noqa: S311 - spreads load, protects nothing
+            self._feed.check()
 
     def change(self, resource: Resource) -> Steps[State]:
         """Let go of the ranges that are not wanted, and list those that are new; return from where to go on.
@@ -51,6 +67,9 @@ class RangeSteps:
         came = shard.change()
         if not shard.aim:
             return Resting()
+        if came:
+            yield from self.await_turn()
+            came = shard.change()
         if came:
             self._feed.requests.select(shard.selector(came))
             version = (yield from self._list(resource, came, last)) if last.isdecimal() else ""
@@ -83,11 +102,15 @@ class RangeSteps:
 
     def rest(self) -> Steps[None]:
         """Wait until ranges are wanted."""
-        self.shard.resting = True
-        while not self.shard.wanted:
-            yield BackOff(_RESTING_DELAY)
+        yield from self._wait_until(lambda: bool(self.shard.wanted))
+
+    def _wait_until(self, condition: Callable[[], bool]) -> Steps[None]:
+        """Wait until a condition is met; the reflector is woken when it may be."""
+        self.shard.waiting = True
+        while not condition():
+            yield BackOff(_WAITING_DELAY)
             self._feed.check()
-        self.shard.resting = False
+        self.shard.waiting = False
 
     def ask(self, resource: Resource) -> Steps[None]:
         """Ask whether the server filters, once for each connection."""

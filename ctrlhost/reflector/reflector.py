@@ -144,7 +144,7 @@ class Reflector:
 
         # Lists of custom objects are filtered as others are, but do not say so; those of metadata neither.
         tells = not metadata_only and builtin_plural(self._api_version, self._kind) is not None
-        return Shard(source, self._kind, self._engine, tells=tells)
+        return Shard(source, self._kind, self._engine, self.follow_ranges, tells=tells)
 
     def _range_steps(self, shard: Shard) -> RangeSteps:
         from ctrlhost.reflector.range_steps import RangeSteps
@@ -169,7 +169,7 @@ class Reflector:
     def follow_ranges(self) -> None:
         """Hold the ranges that its shard wants by now."""
         if self.shard is not None:
-            if self.shard.resting:
+            if self.shard.waiting:
                 self._driver.wake()
             self.shard.changed()
 
@@ -214,15 +214,17 @@ class Reflector:
             pass
         finally:
             self._set("stopped", "")
+            if self.shard is not None:
+                self.shard.stop()
 
     def _next(self, state: State) -> Steps[State]:
         """Do what a state is there for, and return the state that follows."""
         try:
             match state:
                 case Unlisted():
-                    return (yield from self._list())
+                    return (yield from self._in_turn(self._list()))
                 case Listed():
-                    return (yield from self._open(state))
+                    return (yield from self._in_turn(self._open(state)))
                 case Watching():
                     return (yield from self._follow(state))
                 case Resting():
@@ -248,6 +250,14 @@ class Reflector:
             self._status.failed("internal", str(error))
             return BackingOff()
 
+    def _in_turn(self, steps: Steps[State]) -> Steps[State]:
+        """Carry out steps that may list ranges, and let others list theirs afterwards."""
+        try:
+            return (yield from steps)
+        finally:
+            if self.shard is not None:
+                self.shard.end_turn()
+
     def _rest(self) -> Steps[None]:
         """Wait until there is something to hold."""
         self._set("watching", "")
@@ -259,10 +269,10 @@ class Reflector:
 
     def _list(self) -> Steps[State]:
         """Copy the server's content, as a stream if the server sends one, else in pages."""
-        if self._ranges is not None and not self._ranges.begin():
-            return Resting()
         if self._status.state not in ("waiting", "over budget"):
             self._set("reconnecting" if self._position.last else "listing", self._status.reason)
+        if self._ranges is not None and not (yield from self._ranges.begin()):
+            return Resting()
         resource = yield from self._resource()
         self._feed.check()
         former = self._position.last
@@ -458,9 +468,13 @@ class Reflector:
         self._set("reconnecting" if self._position.last else "listing", str(error))
         yield from self._failures.report("watch", error)
         yield from self._back_off(error)
+        if self._ranges is not None:
+            yield from self._ranges.await_turn()
 
     def _back_off(self, error: CtrlhostError | None, *, made_room: bool = False) -> Steps[None]:
         """Sleep until the next attempt, at least as long as the server requests."""
+        if self.shard is not None:
+            self.shard.end_turn()
         if isinstance(error, OverBudget):
             delay = 0.0 if made_room else _LEARNING_DELAY if error.learning else _OVER_BUDGET_DELAY
         else:

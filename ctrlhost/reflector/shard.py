@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ctrlhost.cache import ListMeta, SharedInformer
+    from ctrlhost.reflector.list_slots import ListSlots
     from ctrlhost.transport.interface import Stream
 
 log = logging.getLogger("ctrlhost.informers.shards")
@@ -41,6 +42,10 @@ class ShardSource:
     wanted: Callable[[], Ranges]
     #: Called after ranges have come, with all handlers notified.
     filled: Callable[[], None]
+    #: The lists of ranges that run at a time.
+    slots: ListSlots
+    #: The longest time, in seconds, to wait at random before a list of ranges that come.
+    spread: Callable[[], float]
     #: The hash of all objects, if they have but one; then everything is wanted or nothing.
     place: int | None = None
 
@@ -48,9 +53,16 @@ class ShardSource:
 class Shard:
     """The ranges of one reflector. For its steps; `held`, `filters` and the methods that say so are for any thread."""
 
-    def __init__(self, source: ShardSource, kind: str, engine: SharedInformer, *, tells: bool) -> None:
-        """Hold nothing. `tells` is whether lists that the server filters say so."""
+    def __init__(
+        self, source: ShardSource, kind: str, engine: SharedInformer, wake: Callable[[], None], *, tells: bool
+    ) -> None:
+        """Hold nothing. `wake` is called from any thread when it is the turn of its list.
+
+        `tells` is whether lists that the server filters say so.
+        """
         self._source = source
+        self._wake = wake
+        self._stopped = False
         self._kind = kind
         self._engine = engine
         self._tells = tells
@@ -66,8 +78,8 @@ class Shard:
         self.asked = False
         #: Whether the server showed nothing when asked: it filters, or there was nothing.
         self._silent = False
-        #: Whether it waits for ranges.
-        self.resting = False
+        #: Whether its steps wait: for ranges, or for the turn of their list.
+        self.waiting = False
         self._followed: Stream | None = None
         #: Whether `changed` has ended the last stream.
         self.cut = False
@@ -97,10 +109,36 @@ class Shard:
         place = place_of(self._source.by, metadata)
         return place is not None and place in self.held
 
+    @property
+    def comes(self) -> bool:
+        """Whether ranges are wanted that the cache does not have."""
+        return bool(self.wanted - self.held)
+
+    @property
+    def spread(self) -> float:
+        """The longest time, in seconds, to wait at random before a list of ranges that come."""
+        return self._source.spread()
+
+    def turn(self) -> bool:
+        """Return whether ranges that come may be listed now; else `wake` is called later. Callable from any thread."""
+        granted = self._source.slots.ask(self, self._wake)
+        if self._stopped:
+            self.end_turn()
+        return granted
+
+    def end_turn(self) -> None:
+        """Let another list run, or wait no longer."""
+        self._source.slots.end(self)
+
+    def stop(self) -> None:
+        """Take no turn any more."""
+        self._stopped = True
+        self.end_turn()
+
     def changed(self) -> None:
-        """End the watch if other ranges are wanted. Callable from any thread."""
+        """End the watch if other ranges are wanted; of those that come when they may be listed. For any thread."""
         stream = self._followed
-        if stream is not None and self.outdated:
+        if stream is not None and self.outdated and (not self.comes or self.turn()):
             self.cut = True
             stream.close()
 

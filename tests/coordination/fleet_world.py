@@ -37,8 +37,12 @@ class Caches:
         self.held: set[Span] = set()
         #: Each range that was listed, in order.
         self.lists: list[Span] = []
+        #: Over how many seconds each of the lists is spread.
+        self.spreads: list[float] = []
 
-    def hold(self, wanted: Collection[Span]) -> None:
+    def hold(self, wanted: Collection[Span], *, spread: float = 0.0) -> None:
+        if self.wanted != set(wanted):
+            self.spreads.append(spread)
         self.wanted = set(wanted)
         if not self.slow:
             self.list()

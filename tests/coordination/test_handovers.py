@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctrlhost.coordination.handovers import BUCKETS, Times
+from ctrlhost.coordination.shards import SPREAD
 from tests.coordination.fleet_world import CONFIG, NAMES, Node
 from tests.coordination.test_shards import move, settled
 
@@ -65,6 +66,7 @@ def test_what_a_replica_leaves_is_counted_with_the_reason(reason):
     world = settled("a", "x")
     a, x = world.nodes
     before, had, drained = moves(a), len(x.open), times(x)["drain"][0]
+    a.caches.spreads.clear()
     if reason == "leave":
         x.member.leave()
         world.play(10)
@@ -84,6 +86,9 @@ def test_what_a_replica_leaves_is_counted_with_the_reason(reason):
         assert 4 * had <= seconds - opened[1] <= 9 * had
     assert a.names == set(NAMES)
     assert moves(a) == {**before, reason: had}
+    # Then it cuts and joins what it has.
+    assert a.caches.spreads[0] == (SPREAD if reason == "death" else 0.0)
+    assert set(a.caches.spreads[1:]) <= {0.0}
 
 
 def test_what_moves_for_the_balance_alone_is_counted_so():

@@ -7,6 +7,7 @@ from typing import Any
 
 from ctrlhost import Client
 from ctrlhost._core import shard_hash, shard_selector
+from ctrlhost.clock import Clock
 from ctrlhost.informers import BackoffOptions, InformerFactory, ReflectorOptions
 from ctrlhost.reflector.ranges import END
 from tests.support.recording_handler import RecordingHandler
@@ -46,6 +47,7 @@ class ShardedRig:
         label_selector: str | None = None,
         reads: Any = None,
         transform: Any = None,
+        clock: Clock | None = None,
         **options: Any,
     ) -> None:
         options = {
@@ -58,7 +60,10 @@ class ShardedRig:
         self.line = "uid" if by in ("uid", "owner") else "namespace"
         self.errors: list[Exception] = []
         self.factory = InformerFactory(
-            client, options=ReflectorOptions(**options), on_error=lambda _, error: self.errors.append(error)
+            client,
+            clock=clock,
+            options=ReflectorOptions(**options),
+            on_error=lambda _, error: self.errors.append(error),
         )
         self.informer = self.factory.informer(
             *kind,
@@ -71,8 +76,8 @@ class ShardedRig:
         self.handler = RecordingHandler()
         self.handler.to(self.informer)
 
-    def hold(self, spans: Iterable[tuple[int, int]]) -> None:
-        self.factory.ranges.hold(self.line, spans)
+    def hold(self, spans: Iterable[tuple[int, int]], *, spread: float = 0.0) -> None:
+        self.factory.ranges.hold(self.line, spans, spread=spread)
 
     def filled(self, spans: Iterable[tuple[int, int]]) -> None:
         """Hold ranges, and wait until they are in the cache."""

@@ -144,7 +144,7 @@ def test_a_list_in_pages_begins_again_when_the_ranges_change(server: StubApiServ
     both = rig.selector(only(A, B))
     assert wire(server) == [("list", rig.selector(only(A))), ("list", both), ("list", both), ("watch", both)]
     assert [request.query.get("continue") for request in server.received(watch=False)] == [None, None, "next"]
-    assert sorted(rig.handler.events) == [("add", "a"), ("add", "b")]
+    eventually(lambda: sorted(rig.handler.events) == [("add", "a"), ("add", "b")])
     assert rig.errors == []
 
 
