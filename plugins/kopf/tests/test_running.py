@@ -136,7 +136,7 @@ EMBEDDED = {
             record("ends")
     """,
     "a thread": """
-        import kopf
+        import kopf, signal
 
         def body(ready):
             asyncio.run(kopf.operator(ready_flag=ready, namespaces=["default"], memo=kopf.Memo(known="yes")))
@@ -147,6 +147,8 @@ EMBEDDED = {
             return dict(memo)
 
         if __name__ == "__main__":
+            previous = signal.getsignal(signal.SIGTERM)
+            assert signal.signal(signal.SIGTERM, lambda *_: record("signal")) == previous
             ready = threading.Event()
             thread = threading.Thread(target=body, args=(ready,))
             thread.start()
@@ -155,12 +157,13 @@ EMBEDDED = {
             thread.join()
     """,
     "tasks": """
-        import kopf
+        import kopf, signal
 
         async def main():
             registry = kopf.OperatorRegistry()
             kopf.on.create("kopfexamples", registry=registry)(created)
             ready = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, record, "signal")
             tasks = await kopf.spawn_tasks(registry=registry, ready_flag=ready, memo=kopf.Memo(known="yes"))
             await ready.wait()
             record("begins")
@@ -186,8 +189,11 @@ def test_a_file_that_runs_its_operator_itself_is_one(
     assert status(client, "a", "created") == {"known": "yes"}
     calls.wait("begins")
     assert not calls.of("ends")
+    if way != "run":
+        host.line("no effect of the handler of SIGTERM")
     assert host.stop() == 0
     calls.wait("ends")
+    assert not calls.of("signal")
 
 
 SETTINGS = """

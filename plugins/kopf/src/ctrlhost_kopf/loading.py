@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextvars
 import importlib
+import signal
 import sys
 import threading
 from importlib.abc import MetaPathFinder
@@ -18,7 +19,7 @@ from ctrlhost_kopf.plugin import Operator
 from ctrlhost_kopf.unsupported import NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 #: The functions by which a file runs its operator itself.
@@ -103,12 +104,36 @@ def _execute(source: str, name: str) -> None:
     path = Path(source)
     _prepend(path.parent)
     # Not the name of the file, which may be that of another module.
-    module_name = "__main__" if _runs_itself(path) else f"__kopf_script_{name}__"
+    module_name = f"__kopf_script_{name}__"
+    if _runs_itself(path):
+        module_name = "__main__"
+        _ignore_signals()
     spec = spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{source} cannot be imported")
     module = sys.modules[module_name] = module_from_spec(spec)
     spec.loader.exec_module(module)
+
+
+def _ignore_signals() -> None:
+    """Let files that run their operator itself register handlers of signals, which Python refuses to their threads.
+
+    Without effect: the host ends the operator. Those of a loop are registered by the same functions.
+    """
+
+    def only_on_the_main_thread(fn: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            on_main = threading.current_thread() is threading.main_thread()
+            return (fn if on_main else otherwise)(*args, **kwargs)
+
+        return call
+
+    def previous(number: int, _handler: Any) -> Any:
+        running.log.info("no effect of the handler of %s: the host ends the operator", signal.Signals(number).name)
+        return signal.getsignal(number)
+
+    signal.signal = only_on_the_main_thread(signal.signal, previous)
+    signal.set_wakeup_fd = only_on_the_main_thread(signal.set_wakeup_fd, lambda *_, **__: -1)
 
 
 def _prepend(folder: Path) -> None:
