@@ -103,6 +103,8 @@ class Shards:
         self._drained: dict[Span, float] = {}
         #: What should be where, as of the last step, and when this member took part for the first time.
         self._wishes: Mapping[Span, Incarnation | None] = {}
+        #: Whether they were computed for this member as one that leaves.
+        self._leaves = False
         self._joined_at: float | None = None
         #: Why this replica cannot take part; empty if it can.
         self.problem = ""
@@ -168,6 +170,14 @@ class Shards:
         """The objects in ranges that no live member owns. For any thread."""
         lines = self.store.shards.lines.values() if self.store.shards is not None else ()
         return sum(entry.weight for line in lines for entry in line if self._is_free(entry))
+
+    def awaits_takers(self) -> bool:
+        """Return whether others are to take ranges of this member, which leaves; callable from any thread.
+
+        False once it is known that the rest stays without an owner, since fewer than `min_members` are left.
+        """
+        wishes = self._wishes
+        return not self._leaves or any(wishes.get(span) is not None for span in self.ownership.phases())
 
     def step(self) -> None:
         """Follow the map and do what is due. Requests that fail are tried again in the next step."""
@@ -297,6 +307,7 @@ class Shards:
         result = balance(shards, members, min_members=self._min_members, moves=False)
         if self._pace.moves(staying, result.spread):
             result = balance(shards, members, min_members=self._min_members)
+        self._leaves = any(member.leaving for member in members if member.incarnation == me)
         self.unbalanced.left_over(result.ranges, result.unowned, len(staying) or len(members), self._min_members)
         wishes: dict[Span, Incarnation | None] = {}
         wanted = []

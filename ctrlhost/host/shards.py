@@ -212,6 +212,7 @@ class HostShards:
         pause = threading.Event()
         while (
             self.ownership.phases()
+            and self.shards.awaits_takers()
             and self.shards.others_live(staying=True)
             and time.monotonic() < deadline
             and self.membership.tenure.term is not None

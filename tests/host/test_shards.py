@@ -215,6 +215,18 @@ def test_keys_move_under_writes_when_a_replica_joins_and_one_stops(fleet):
     assert all(stamper.refused == [] for stamper in fleet.stampers.values())
 
 
+@pytest.mark.behaviour("shards/SH20")
+def test_a_replica_does_not_wait_for_takers_that_min_members_excludes(fleet):
+    shards = {"min_members": 3, "handover_timeout": "1h"}
+    fleet.start("a", **shards)
+    fleet.start("b", **shards)
+    parts = 2 / 3 * len(NAMESPACES) * 3
+    eventually(lambda: len(fleet.cached("a")) + len(fleet.cached("b")) >= 0.8 * parts, LIMIT, "two thirds")
+    before = fleet.cached("b")
+    assert fleet.hosts["a"].host.stop()
+    assert fleet.cached("b") == before
+
+
 @pytest.mark.behaviour("shards/SH31")
 @pytest.mark.parametrize("gate", [True], indirect=True)
 def test_a_run_that_lasts_keeps_its_range_alone(fleet):
