@@ -15,7 +15,10 @@ import yaml
 from tests.support import promql
 from tests.support.promtool import promtool
 
-ROWS = ["Now", "Overview", "Controllers", "Queues", "Informers", "Webhooks", "API server", "Process", "Plugin $plugin"]
+ROWS = [
+    *("Now", "Overview", "Controllers", "Queues", "Informers", "Webhooks", "Shards", "API server", "Process"),
+    "Plugin $plugin",
+]
 #: What the specification asks for, and the alerts that watch it.
 ALERTS = {
     "host down": {"CtrlhostDown"},
@@ -23,6 +26,8 @@ ALERTS = {
     "plugin degraded 15 min": {"CtrlhostPluginDegraded"},
     "no leader": {"CtrlhostNoLeader"},
     "two leaders": {"CtrlhostTwoLeaders"},
+    "shards without an owner": {"CtrlhostShardsUnowned"},
+    "shards that are stuck": {"CtrlhostShardsStuck"},
     "API server unreachable": {"CtrlhostApiServerUnreachable"},
     "cache stale": {"CtrlhostCacheStale"},
     "queue backlog": {"CtrlhostQueueBacklog"},

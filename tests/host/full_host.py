@@ -1,4 +1,4 @@
-"""A host with all that has metrics: the bundled plugins, one in a process of its own, and a plugin `toy` that errs."""
+"""A host with all that has metrics: the bundled plugins, sharded, one in a process of its own, and one that errs."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class FullHost:
                 HostProcess(
                     f"--plugins={PLUGINS}",
                     "--isolate=naming",
-                    "--leader-elect",
+                    "--shards",
                     "--install-crds",
                     f"--kubeconfig={self._kubeconfig(proxy, program)}",
                     f"--config={self._folder / 'settings.toml'}",
@@ -177,6 +177,7 @@ class FullHost:
             "controller_runtime_reconcile_time_seconds_bucket",
             "rest_client_request_retries_total",
             "toy_made_total",
+            "ctrlhost_shards_server_filtered",
         }
         self.process.eventually(lambda: wanted <= {name for name, _ in self.series()}, "all metrics")
         self.process.eventually(
