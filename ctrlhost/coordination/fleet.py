@@ -31,6 +31,8 @@ FLEET = "ctrlhost.dev/fleet"
 SHARDS, LEAVING = "ctrlhost.dev/shards", "leaving"
 #: The annotation with the id of the map that a member has accepted.
 MAP_ID = "ctrlhost.dev/map"
+#: The annotation with the names of the sharded controllers that a member has, separated by commas.
+CONTROLLERS = "ctrlhost.dev/controllers"
 #: Seconds after which a Lease without a holder is deleted, and a deleted one is forgotten.
 KEPT = 3600.0
 
@@ -64,7 +66,15 @@ class Seen:
     @property
     def map_id(self) -> str:
         """The id of the map that the member has accepted; empty if there is none."""
-        return str((self.lease["metadata"].get("annotations") or {}).get(MAP_ID, ""))
+        return self._annotation(MAP_ID)
+
+    @property
+    def controllers(self) -> list[str]:
+        """The sharded controllers that the member has."""
+        return self._annotation(CONTROLLERS).split(",")
+
+    def _annotation(self, name: str) -> str:
+        return str((self.lease["metadata"].get("annotations") or {}).get(name, ""))
 
     def ends(self, incarnation: Incarnation) -> bool:
         """Return whether this state of its Lease shows that an incarnation is over; an older state shows nothing."""
@@ -180,14 +190,18 @@ class Fleet:
 
     def members(self) -> list[Member]:
         """Return the members whose Leases have a holder, by name."""
-        return sorted(seen.member for seen in self._all() if seen.record.holder_identity)
+        return sorted(seen.member for seen in self.held())
+
+    def held(self) -> list[Seen]:
+        """Return the Leases that have a holder, by name."""
+        return sorted((seen for seen in self._all() if seen.record.holder_identity), key=lambda seen: seen.name)
 
     def accepted(self, map_id: str) -> bool:
         """Return whether nobody acts by a map with another id; of use right after `relist`.
 
         Each Lease with a holder shows this id, and those that are gone without showing it are so for their duration.
         """
-        if not all(seen.map_id == map_id for seen in self._all() if seen.record.holder_identity):
+        if not all(seen.map_id == map_id for seen in self.held()):
             return False
         with self._lock:
             gone = [(last, since) for last, since in self._deleted.values() if last is None or last.map_id != map_id]
@@ -197,8 +211,8 @@ class Fleet:
     def silent(self) -> list[Seen]:
         """Return the Leases of others with a holder that have not changed for their duration."""
         now = self._clock.now()
-        held = [seen for seen in self._all() if seen.record.holder_identity and seen.name != self._own]
-        return [seen for seen in held if now >= seen.since + seen.record.lease_duration]
+        others = [seen for seen in self.held() if seen.name != self._own]
+        return [seen for seen in others if now >= seen.since + seen.record.lease_duration]
 
     def left(self, named: Collection[Incarnation]) -> list[Seen]:
         """Return the Leases that have had no holder for an hour and that the map does not name."""

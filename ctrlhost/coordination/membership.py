@@ -9,12 +9,12 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ctrlhost.coordination.elector import LeaderElector
-from ctrlhost.coordination.fleet import FLEET, LEAVING, MAP_ID, SHARDS, member_name
+from ctrlhost.coordination.fleet import CONTROLLERS, FLEET, LEAVING, MAP_ID, SHARDS, member_name
 from ctrlhost.coordination.lease import LeaseLock
 from ctrlhost.coordination.shard_map import Incarnation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -86,8 +86,16 @@ class Membership:
 
     def accept(self, map_id: str) -> None:
         """Announce that no run of an earlier map is left here, by a renewal that is sent at once."""
-        self._lock.annotations = {MAP_ID: map_id}
-        self.elector.wake()
+        self._annotate(MAP_ID, map_id)
+
+    def declare(self, controllers: Collection[str]) -> None:
+        """Announce the sharded controllers that this replica has, by a renewal that is sent at once."""
+        self._annotate(CONTROLLERS, ",".join(sorted(controllers)))
+
+    def _annotate(self, name: str, text: str) -> None:
+        if self._lock.annotations.get(name) != text:
+            self._lock.annotations = {**self._lock.annotations, name: text}
+            self.elector.wake()
 
     def _begin(self) -> None:
         self._began = self._clock.now()

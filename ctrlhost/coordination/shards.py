@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ctrlhost.coordination.balance import Member, Pace, balance, grain, reshaped
 from ctrlhost.coordination.handovers import Handovers
@@ -19,9 +19,10 @@ from ctrlhost.coordination.unbalanced import Unbalanced
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping
 
     from ctrlhost.clock import Clock
+    from ctrlhost.coordination.caches import Caches
     from ctrlhost.coordination.fleet import Fleet
     from ctrlhost.coordination.map_store import MapStore
     from ctrlhost.coordination.membership import Membership
@@ -38,30 +39,6 @@ ECHO = 2.0
 SPREAD = 1.0
 #: Seconds after which a replica is ready although something that it should have is not open.
 READY_AFTER = 60.0
-
-
-class Caches(Protocol):
-    """What the sharded informers of a replica hold."""
-
-    def hold(self, wanted: Collection[Span], *, spread: float = 0.0) -> None:
-        """Hold these ranges, and no others; list what is new after a random part of `spread` seconds."""
-        ...
-
-    def holds(self, span: Span) -> bool:
-        """Return whether every sharded source of every controller has listed the range."""
-        ...
-
-    def contents(self, span: Span) -> Sequence[tuple[int, int]]:
-        """Return the hashes of a range in order, each with its number of objects."""
-        ...
-
-    def describe(self, line: str, place: int) -> str:
-        """Return in words what has a hash on a line."""
-        ...
-
-    def echoed(self, span: Span) -> bool:
-        """Return whether they show all that this replica wrote in the range."""
-        ...
 
 
 class Shards:
@@ -115,11 +92,15 @@ class Shards:
             return self.problem
         if self._joined_at is None:
             return "shards: has not joined yet"
-        phases, me = self.ownership.phases(), self.membership.incarnation
-        awaited = [span for span, wish in self._wishes.items() if wish == me and phases.get(span) is not Phase.OPEN]
-        if awaited and self._clock.now() < self._joined_at + READY_AFTER:
-            return f"shards: waits for {len(awaited)} ranges"
+        if (awaited := self.awaited) and self._clock.now() < self._joined_at + READY_AFTER:
+            return f"shards: waits for {awaited} ranges"
         return ""
+
+    @property
+    def awaited(self) -> int:
+        """How many ranges that this replica should have are not open here. For any thread."""
+        phases, me = self.ownership.phases(), self.membership.incarnation
+        return sum(wish == me and phases.get(span) is not Phase.OPEN for span, wish in self._wishes.items())
 
     def may_join(self) -> bool:
         """Read the map and all Leases; return whether the map suits the controllers here, or nobody else lives.

@@ -15,6 +15,7 @@ from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.map_store import MapStore
 from ctrlhost.coordination.membership import Membership
 from ctrlhost.coordination.ownership import Ownership, Phase, SharedKeys, Span, spans
+from ctrlhost.coordination.rollout import partial
 from ctrlhost.coordination.shards import Shards
 from ctrlhost.health import Check
 from ctrlhost.host.shard_caches import ShardCaches
@@ -165,6 +166,7 @@ class HostShards:
             **self.shards.shard_by,
             **{controller.name: str(controller.options.shard_by) for controller in self.controllers()},
         }
+        self.membership.declare(self.shards.shard_by)
 
     def _step(self) -> None:
         self._declare()
@@ -240,14 +242,17 @@ class HostShards:
 
     def check(self) -> Check:
         """Return the line of this replica's part in a health report."""
-        if not self.shards.shard_by:
+        if not self.shards.shard_by and not self.controllers():
             return Check("shards", passed=True, detail="no controller here shares its keys")
         problem = self.shards.unready()
         if self._settings.require_server_filter and (kinds := self._factory.ranges.unfiltered()):
             problem = f"shards: the API server does not filter {', '.join(kinds)} (hint: feature ShardedListAndWatch)"
-        if problem:
-            return Check("shards", passed=False, detail=problem.removeprefix("shards: "))
-        return Check("shards", passed=True, detail=self.summary())
+        texts = [problem.removeprefix("shards: "), self.summary()]
+        if not problem and (awaited := self.shards.awaited):
+            texts.append(f"waits for {awaited} ranges")
+        for name, share in self.partial().items():
+            texts.append(f"{name} runs for {share:.0%} of the objects: not every member has it yet")
+        return Check("shards", passed=not problem, detail="; ".join(filter(None, texts)))
 
     def whose(self, line: str, place: int) -> str:
         """Return in words whose range a hash on a line is in."""
@@ -284,6 +289,13 @@ class HostShards:
         """Return the ranges that another replica waits for longer than `drain_timeout`, since a run lasts."""
         return self.shards.closing_for(float(self._host.drain_timeout))
 
+    def partial(self) -> dict[str, float]:
+        """Return the controllers here that other members lack, each with the part of the objects that it runs for."""
+        if self.store.shards is None:
+            return {}
+        members = {seen.incarnation: seen.controllers for seen in self.fleet.held()}
+        return partial(self.store.shards, members, self.shards.shard_by)
+
     def summary(self) -> str:
         """Return the part of this replica in one line."""
         shards = self.store.shards
@@ -291,7 +303,7 @@ class HostShards:
         members = len(self.fleet.members())
         return (
             f"{self.membership.name} has {len(self.ownership.phases())} of {total} ranges, "
-            f"{self.share():.0%} of {members} members"
+            f"{self.share():.0%} of {members} member{'s' * (members != 1)}"
         )
 
     def share(self) -> float:
