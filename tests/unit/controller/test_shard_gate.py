@@ -116,3 +116,56 @@ def test_a_key_taken_at_the_moment_of_the_close_runs_before_the_give_or_there():
     assert owner.gate.dropped + sum(event[:2] == ("owner", "begins") for event in events) == moves
     assert 0 < owner.gate.dropped < moves, "both were first at times"
     assert taker.gate.dropped == 0
+
+
+@pytest.mark.behaviour("shards/SH47")
+@pytest.mark.parametrize("batch", [1, 16])
+def test_each_key_of_a_range_that_opens_runs_once_whenever_a_worker_takes_it(batch: int) -> None:
+    me = Incarnation("owner", "owner", 0)
+    queue: WorkQueue[Request] = WorkQueue()
+    held: list[Span] = []
+
+    def opened(span: Span) -> None:
+        gate.hold(span)
+        held.append(span)
+
+    ownership = Ownership(SystemClock(), lambda _: True, opened=opened)
+    ownership.renew(me, Term(1, float("inf")))
+    failures: Any = SimpleNamespace(failing={}, succeeded=lambda _: None)
+    gate = ShardGate(ownership, "namespace", queue, failures, lambda _: "")
+    runs: list[Request] = []
+
+    def work() -> None:
+        while True:
+            openings = gate.openings
+            try:
+                keys = queue.get_batch_with_priority(batch)
+            except ShutDown:
+                return
+            for key, priority in keys:
+                if (run := gate.begin(key, priority, openings)) is not None:
+                    runs.append(key)
+                    gate.end(run)
+            queue.done_many([key for key, _ in keys])
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    keys = [Request(f"key-{number}", "default") for number in range(50)]
+    openings = 200
+    for number in range(openings):
+        # Events come before all objects are queued.
+        ownership.accept(ShardMap("id", 2 * number, {"namespace": (ShardRange(0, None),)}), lambda _: True)
+        ownership.accept(ShardMap("id", 2 * number + 1, {"namespace": (ShardRange(0, me),)}), lambda _: True)
+        queue.add_many(keys[::2])
+        queue.add_many(keys, priority=-100)
+        assert gate.holds
+        assert runs.count(keys[0]) == number, "none has begun"
+        gate.release([held.pop()])
+        eventually(lambda: len(runs) >= len(keys) * (number + 1), pause=0)  # noqa: B023
+    queue.shut_down_with_drain()
+    for worker in workers:
+        worker.join(60)
+    assert not gate.holds
+    assert not gate.dropped
+    assert {runs.count(key) for key in keys} == {openings}
