@@ -52,6 +52,12 @@ _INFORMERS = (
     Column("LAST EVENT", right=True, rank=1),
     Column("USERS", right=True, rank=0),
 )
+_MEMBERS = (
+    Column("MEMBER"),
+    Column("SHARE", right=True),
+    Column("RANGES", right=True),
+    Column("RENEWED", right=True),
+)
 _SHARDS = (Column("RANGE"), Column("OWNER"), Column("CLAIMANT"))
 #: How each order of the controllers sorts them: those with the largest number first, but names from A.
 _ORDERS: dict[str, Callable[[Answer], Any]] = {
@@ -219,10 +225,20 @@ def _webhooks(status: Answer, width: int | None) -> list[Row]:
 
 
 def _shards(status: Answer, width: int | None) -> Iterator[Row]:
-    """Yield the part of this replica in the keys that replicas share, and the ranges that move now."""
+    """Yield the part of this replica in the keys that replicas share, the members, and the ranges that move now."""
     if (shards := status.get("shards")) is None:
         return
     yield Row(wrapped(f"shards: {shards['summary']}", width))
+    members = [
+        Entry(
+            (row["name"], percent(row["share"]), str(row["ranges"]), duration(row["renewed_seconds"])),
+            "leaves" if row["leaving"] else "this replica" if row["mine"] else "member",
+            BAD if row["leaving"] else PLAIN,
+        )
+        for row in sorted(shards["members"], key=lambda row: (not row["leaving"], row["name"]))
+    ]
+    if members:
+        yield from rows_of(_MEMBERS, "STATE", members, width)
     moving = [row for row in shards["ranges"] if row["claimant"]]
     entries = [
         Entry((f"{row['line']} {row['start']}", row["owner"] or "nobody", row["claimant"]), row["here"] or "elsewhere")

@@ -93,7 +93,7 @@ class Shards:
         if self._joined_at is None:
             return "shards: has not joined yet"
         if (awaited := self.awaited) and self._clock.now() < self._joined_at + READY_AFTER:
-            return f"shards: waits for {awaited} ranges"
+            return f"shards: waits for {awaited} range{'s' * (awaited != 1)}"
         return ""
 
     @property

@@ -43,13 +43,28 @@ def shard_report(host: HostShards) -> dict[str, Any]:
 
 
 def shards_status(host: HostShards) -> model.ShardsStatus:
-    """Return the part of this replica, and each range with its owner and claimant; those that move first."""
+    """Return the part of this replica, the members, and each range with owner and claimant; those that move first."""
     report = shard_report(host)
     ranges = [
         model.ShardRange(row["line"], row["start"], row["owner"], row["claimant"], row["weight"], row.get("state", ""))
         for row in (report["map"] or {"ranges": []})["ranges"]
     ]
-    return model.ShardsStatus(host.summary(), sorted(ranges, key=lambda row: not row.claimant))
+    return model.ShardsStatus(host.summary(), _members(host), sorted(ranges, key=lambda row: not row.claimant))
+
+
+def _members(host: HostShards) -> list[model.ShardMember]:
+    shards, now = host.store.shards, host.clock.now()
+    entries = [entry for line in shards.lines.values() for entry in line] if shards is not None else []
+    total = sum(entry.weight for entry in entries)
+    members = []
+    for seen in host.fleet.held():
+        owned = [entry.weight for entry in entries if entry.owner == seen.incarnation]
+        share = sum(owned) / total if total else 0.0
+        mine = seen.name == host.membership.name
+        members.append(
+            model.ShardMember(seen.name, share, len(owned), max(now - seen.since, 0.0), seen.member.leaving, mine)
+        )
+    return members
 
 
 def _name(incarnation: Incarnation | None) -> str:

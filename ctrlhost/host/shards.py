@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost import _core
 from ctrlhost.cache import DeletedFinalStateUnknown
+from ctrlhost.controller.sentences import counted
 from ctrlhost.coordination.fleet import FLEET, Fleet
 from ctrlhost.coordination.lease import API_VERSION
 from ctrlhost.coordination.map_store import MapStore
@@ -58,7 +59,7 @@ class HostShards:
         self._host = host
         self._plugins = plugins
         self._factory = factory
-        self._clock = clock
+        self.clock = clock
         # Renewals never wait for the requests of plugins.
         self._client = client.separate().derive(field_manager="ctrlhost-shards")
         self.membership = Membership(
@@ -146,7 +147,7 @@ class HostShards:
                     self._step()
             except Exception:
                 log.exception("shards: a step failed")
-            self._clock.wait(self._wake, self._pause())
+            self.clock.wait(self._wake, self._pause())
             self._wake.clear()
 
     def _pause(self) -> float:
@@ -249,7 +250,7 @@ class HostShards:
             problem = f"shards: the API server does not filter {', '.join(kinds)} (hint: feature ShardedListAndWatch)"
         texts = [problem.removeprefix("shards: "), self.summary()]
         if not problem and (awaited := self.shards.awaited):
-            texts.append(f"waits for {awaited} ranges")
+            texts.append(f"waits for {counted(awaited, 'range')}")
         for name, share in self.partial().items():
             texts.append(f"{name} runs for {share:.0%} of the objects: not every member has it yet")
         return Check("shards", passed=not problem, detail="; ".join(filter(None, texts)))
@@ -300,10 +301,9 @@ class HostShards:
         """Return the part of this replica in one line."""
         shards = self.store.shards
         total = sum(map(len, shards.lines.values())) if shards is not None else 0
-        members = len(self.fleet.members())
         return (
-            f"{self.membership.name} has {len(self.ownership.phases())} of {total} ranges, "
-            f"{self.share():.0%} of {members} member{'s' * (members != 1)}"
+            f"{self.membership.name} has {len(self.ownership.phases())} of {counted(total, 'range')}, "
+            f"{self.share():.0%} of {counted(len(self.fleet.members()), 'member')}"
         )
 
     def share(self) -> float:

@@ -79,10 +79,25 @@ class ShardRange(msgspec.Struct, frozen=True):
     here: str
 
 
+class ShardMember(msgspec.Struct, frozen=True):
+    """A replica that shares the keys: its Lease, the part of the objects that it owns, from 0 to 1, and its ranges.
+
+    `renewed_seconds` is the time since this replica saw it renewed. One that leaves gets nothing more.
+    """
+
+    name: str
+    share: float
+    ranges: int
+    renewed_seconds: float
+    leaving: bool
+    mine: bool
+
+
 class ShardsStatus(msgspec.Struct, frozen=True):
-    """How replicas share keys: the part of this one in a sentence, and all ranges."""
+    """How replicas share keys: the part of this one in a sentence, all members, and all ranges."""
 
     summary: str
+    members: list[ShardMember]
     ranges: list[ShardRange]
 
 

@@ -55,10 +55,8 @@ def test_member_ranges_and_share_of_all_members(fleet):
     first = fleet.start("a")
     eventually(lambda: readiness(first)[0] == 200, LIMIT)
     total = len(fleet.map.lines["namespace"])
-    assert readiness(first) == (
-        200,
-        f"[+]shards ok: {member_of(first)} has {total} of {total} ranges, 100% of 1 member",
-    )
+    line = f"[+]shards ok: {member_of(first)} has {total} of {total} ranges, 100% of 1 member"
+    assert readiness(first) == (200, line)
     second = fleet.start("b")
     eventually(lambda: fleet.balanced("a", "b"), LIMIT, pause=0.05)
 

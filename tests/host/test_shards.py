@@ -296,8 +296,23 @@ def test_a_range_that_moves_is_named_with_its_owner_and_claimant_everywhere(flee
         # The page has what moves first.
         cells = page_at(second, "/").rows("shards")[0]
         assert (cells["Range"], cells["Owner"], cells["Claimant"]) == (f"namespace {start}", owner, claimant)
+        # Of the members, the one that leaves is first.
+        leaves, stays = status_of(second)["shards"]["members"]
+        if not leaves["leaving"]:
+            leaves, stays = stays, leaves
+        assert (leaves["name"], leaves["ranges"], leaves["mine"]) == (owner, 1, False)
+        assert (stays["name"], stays["leaving"], stays["mine"]) == (claimant, False, True)
+        assert leaves["share"] + stays["share"] == pytest.approx(1)
+        assert 0 <= leaves["renewed_seconds"] < LEASE
+        rows = page_at(second, "/").rows("members")
+        states = [(row["Member"], row["State"].split(" ", 1)[1], row["Ranges"]) for row in rows]
+        assert states == [(owner, "leaves", "1"), (claimant, "this replica", str(stays["ranges"]))]
+        assert rows[0]["Renewed"].endswith("s")
         top = ctrlhost("top", "--once", f"--url={url}").stdout
         assert f"shards: {claimant} has " in top
+        (line,) = [line for line in top.splitlines() if line.startswith(owner)]
+        assert line.split()[1:3] == [f"{leaves['share']:.0%}", "1"]
+        assert line.endswith("leaves")
         assert f"namespace {start}  {owner}  {claimant}" in top
         printed = ctrlhost("shards", "--ranges", "--namespace=default", f"--kubeconfig={fleet.sandbox.kubeconfig}")
         (line,) = [line for line in printed.stdout.splitlines() if start in line]

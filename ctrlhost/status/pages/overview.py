@@ -8,6 +8,7 @@ from ctrlhost.server.html import join, tag
 from ctrlhost.server.page import TIME_ROW, Page, Row, Section
 from ctrlhost.status.pages import tables
 from ctrlhost.status.pages.problems import cause_section, problems, worst
+from ctrlhost.status.pages.shards import shards
 from ctrlhost.status.pages.text import age, ago, clock, rate, since
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def overview(status: model.Status) -> Page:
             *tables.webhooks(status.webhooks),
             *tables.informers(status.informers),
             *tables.leases(status.leader),
-            *tables.shards(status.shards),
+            *shards(status.shards),
             *tables.writes(server),
             *tables.last_writes(server.last_writes, status.time),
             *tables.errors(status.errors, status.time),

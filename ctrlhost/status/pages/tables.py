@@ -340,25 +340,6 @@ def leases(leader: model.LeaderStatus, plugin: str | None = None) -> list[Sectio
     return _closed("leases", "Leases", _LEASES, rows, fold=f"leads {count(mine)} of {count(len(chosen))}")
 
 
-_SHARDS = (
-    Column("Range"),
-    Column("Owner"),
-    Column("Claimant"),
-    Column("Objects", number=True),
-    Column("This replica"),
-)
-
-
-def shards(status: model.ShardsStatus | None) -> list[Section]:
-    """Return the ranges of keys that replicas share; those that move first."""
-    rows = []
-    for row in status.ranges if status is not None else ():
-        name = f"{row.line} {row.start}"
-        cells = [head_cell(name), row.owner or NONE, row.claimant or NONE, number_cell(count(row.weight)), row.here]
-        rows.append(table_row(f"s-{row.line}-{row.start}", cells))
-    return _closed("shards", "Shards", _SHARDS, rows, fold=status.summary if status is not None else "")
-
-
 _WRITES = (
     Column("Verb"),
     Column("Resource"),
