@@ -127,7 +127,7 @@ def test_a_page_of_fifty_controllers_is_small(ctrlhost_host: Any) -> None:
     host = ctrlhost_host(plugin_of(setup, "hostname"), listen=LISTEN)
     for number in range(60):
         host.client.create(config_map(f"object-{number}", labels={f"group-{index}": "1" for index in range(20)}))
-    host.wait_for(lambda: len(page_at(host).rows("errors")) == 20)
+    host.wait_for(lambda: len(page_at(host).rows("errors")) == 10)
     page = page_at(host)
     assert len(page.rows("controllers")) == 50
     assert len(page.rows("informers")) == 20
