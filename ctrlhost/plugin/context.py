@@ -208,6 +208,9 @@ class PluginContext(Parameters[S, State]):
         With `shard_by`, replicas of a host with shards share its keys: by "namespace", "name", or the "uid" of the
         objects of `For`. Its caches then hold the part of this replica, and sources with `shared=True` as a whole.
 
+        A plugin that runs may add controllers, such as for kinds that are installed meanwhile, from a hook, a task or a
+        reconcile. Each starts when its caches are full.
+
         Raises PluginLoadError for invalid names and sources, and TypeError for an invalid option.
         """
         if any(controller.name == f"{self.name}/{name}" for controller in self.controllers):

@@ -88,6 +88,8 @@ class Attempt:
         #: The term whose `ctrlhost_elected` was called last; None while this replica does not lead.
         self._term: int | None = None
         self._moves = RangeMoves()
+        #: How many controllers and informers of the plugin are attached; None before the first.
+        self._attached: tuple[int, int] | None = None
         # Leadership has ended already when `ctrlhost_deposed` is called, so its overrun is only reported.
         on_overrun = {"": self._overran, "ctrlhost_deposed": None, "ctrlhost_stopping": self._leave_behind}
         self._hooks = HookCalls(owner.name, entries, on_overrun)
@@ -196,12 +198,7 @@ class Attempt:
         owner.crds_tried.set()
         for tried in owner.waits_for:
             self._wait(tried)
-        with failing("starting"):
-            for controller in context.controllers:
-                controller.attach()
-            for informer in context.informers:
-                informer.choose()
-            context.services.factory.start()
+        self._attach(context)
         self.asked.set()
         # The caches fill meanwhile.
         self._wait(owner.may_work)
@@ -276,10 +273,24 @@ class Attempt:
         self.owner.crds_tried.set()
         self._report("waiting", f"installing CRDs: {why}")
 
+    def _attach(self, context: PluginContext) -> None:
+        """Start the informers of the controllers, and those of the plugin itself; again once it has added some."""
+        controllers, informers = list(context.controllers), list(context.informers)
+        if (len(controllers), len(informers)) == self._attached:
+            return
+        with failing("starting"):
+            for controller in controllers:
+                controller.attach()
+            for informer in informers:
+                informer.choose()
+            context.services.factory.start()
+        self._attached = len(controllers), len(informers)
+
     def _work(self, plugin: Plugin, context: PluginContext) -> None:
         """Follow caches and leadership until the attempt ends."""
         synced = False
         while not self.ending.is_set():
+            self._attach(context)
             behind, waiting = _unsynced_and_blocked(context)
             if not synced and _may_start(context):
                 check_crds(self.owner.name, context.services.client, self._crds)
@@ -455,7 +466,7 @@ def _may_start(context: PluginContext) -> bool:
     A controller that waits for a missing CRD or permission does not delay the plugin's other controllers, unless the
     plugin wants that. All of them may read the plugin's own informers, so these must have synced in any case.
     """
-    controllers = context.controllers
+    controllers = list(context.controllers)
     synced = [controller.has_synced() for controller in controllers]
     patient = not context.starts_together
     settled = all(

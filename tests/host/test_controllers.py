@@ -14,6 +14,7 @@ from ctrlhost.controller import ticker
 from ctrlhost.testing import ManualClock, NotIdle
 from tests.support.plugin_modules import config_map, plugin_of
 from tests.support.reconcilers import Seen, controller
+from tests.support.waiting import eventually
 from tests.support.workqueue_threads import Background
 
 
@@ -281,6 +282,37 @@ def test_a_source_that_reads_metadata_gets_only_metadata(ctrlhost_host) -> None:
     assert got[0].labels == {"mine": "1"}
     with pytest.raises(ctrlhost.PartialObject):
         got[0].to_dict()
+
+
+@pytest.mark.behaviour("kopf/KO24")
+def test_a_plugin_that_runs_adds_a_controller_and_an_informer(ctrlhost_host) -> None:
+    seen, added = Seen(), Seen()
+    informers: list[Any] = []
+
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        def add(ctx: ctrlhost.Context, request: Request) -> None:
+            seen(ctx, request)
+            if not informers:
+                plugin.add_controller("late", added, For("v1", "Secret", label_selector="mine"))
+                informers.append(plugin.informer("v1", "ServiceAccount"))
+
+        plugin.add_controller("early", add, For("v1", "ConfigMap", label_selector="mine"))
+
+    host = ctrlhost_host(plugin_of(setup))
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default", "labels": {"mine": "1"}},
+    }
+    host.client.create(secret)
+    host.client.create(config_map("a", labels={"mine": "1"}))
+    eventually(lambda: added.names() == ["s"])
+    eventually(lambda: informers[0].has_synced)
+    host.client.create(config_map("b", labels={"mine": "1"}))
+    host.client.patch("v1", "Secret", "s", "default", {"stringData": {"a": "1"}})
+    host.run_until_idle()
+    assert seen.names() == ["a", "b"]
+    assert added.names() == ["s", "s"]
 
 
 # Failures are isolated.

@@ -104,3 +104,36 @@ def test_the_causes_of_an_isolated_plugin_are_those_of_the_host(isolated: Callab
     title = f"KeyError at {detail['cause']['place']}"
     process.wait_for_metric(1, "ctrlhost_failing_keys", controller="bad/all", cause=title)
     process.wait_for_metric(3, "ctrlhost_keys", controller="bad/all")
+
+
+LATE = """
+    import ctrlhost
+
+    @ctrlhost.hookimpl
+    def ctrlhost_setup(plugin):
+        def reconcile(ctx, request):
+            if request.name == "adds":
+                plugin.add_controller("late", add_label, ctrlhost.For("v1", "Secret", label_selector="mine"))
+
+        plugin.add_controller("all", reconcile, ctrlhost.For("v1", "ConfigMap", label_selector="mine"))
+
+    def add_label(ctx, request):
+        ctx.client.patch("v1", "Secret", request.name, request.namespace, {"metadata": {"labels": {"seen": "yes"}}})
+"""
+
+
+@pytest.mark.behaviour("kopf/KO24")
+def test_a_controller_that_an_isolated_plugin_adds_later_is_known(isolated: Callable[..., IsolatedHost]) -> None:
+    host = isolated(bad=LATE)
+    host.running()
+    process, client = host.process, host.client
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default", "labels": {"mine": "1"}},
+    }
+    client.create(secret)
+    client.create(config_map("adds", labels={"mine": "1"}))
+    process.eventually(lambda: "seen" in client.get("v1", "Secret", "s", "default")["metadata"]["labels"], "its run")
+    process.eventually(lambda: "bad/late" in {known["name"] for known in status_of(process)["controllers"]}, "its line")
+    assert page_of(process, "bad/late")["total"] == 0
