@@ -279,39 +279,90 @@ INSTALLS = """
 
 @behaviour("kopf/KO23")
 def test_startup_may_install_the_kinds_of_the_operator(run: Run, client: Client, calls: Calls, tmp_path: Path) -> None:
-    source = INSTALLS.format(crd=crd("installs", "Install"))
-    host = run("--kopf", str(operator(tmp_path, "installer", source, calls)))
-    host.line("plugin installer running")
+    definition = crd("installs", "Install")
+    host = run("--kopf", str(operator(tmp_path, "installer", INSTALLS.format(crd=definition), calls)))
+    host.line("the server does not serve installs; waiting for a CustomResourceDefinition")
+    calls.wait("startup")
+    # Until the kind is served.
+    install(client, definition)
     client.create(example("a") | {"kind": "Install"})
     created = eventually(lambda: client.get(API_VERSION, "Install", "a", "default").get("status"), pause=0.02)
     assert created["created"] == {"installed": True}
     assert host.stop() == 0
-    # As often as startup has succeeded.
-    assert calls.of("cleanup") == [["cleanup", True]] * len(calls.of("startup"))
+    assert calls.all == [["startup"], ["cleanup", True]]
+
+
+LATER = """
+    import kopf
+
+    @kopf.on.startup()
+    def startup(**_):
+        record("startup")
+
+    @kopf.on.create("kopfexamples")
+    @kopf.on.create("kopf.dev", "v1", "gadgets")
+    def created(body, name, **_):
+        record("created", body["kind"], name)
+
+    @kopf.on.event(category="things")
+    def seen(body, name, **_):
+        record("seen", body["kind"], name)
+
+    @kopf.timer("gadgets", interval=600)
+    def ticks(name, **_):
+        record("ticks", name)
+"""
+
+
+@behaviour("kopf/KO25")
+def test_kinds_that_are_installed_later_are_served(run: Run, client: Client, calls: Calls, tmp_path: Path) -> None:
+    run("--kopf", str(operator(tmp_path, "later", LATER, calls)))
+    client.create(example("a"))
+    calls.wait("created", KIND, "a")
+    gadgets = crd("gadgets", "Gadget")
+    gadgets["spec"]["names"]["categories"] = ["things"]
+    install(client, gadgets)
+    client.create(example("b") | {"kind": "Gadget"})
+    calls.wait("created", "Gadget", "b")
+    calls.wait("seen", "Gadget", "b")
+    calls.wait("ticks", "b")
+    client.create(example("c"))
+    calls.wait("created", KIND, "c")
+    assert len(calls.of("startup")) == 1
 
 
 @behaviour("kopf/KO23")
 @pytest.mark.parametrize("error", ["PermanentError", "TemporaryError"])
-def test_cleanup_is_not_called_if_startup_has_failed(run: Run, calls: Calls, tmp_path: Path, error: str) -> None:
+def test_cleanup_is_not_called_if_startup_has_failed(
+    run: Run, client: Client, calls: Calls, tmp_path: Path, error: str
+) -> None:
     source = """
         import kopf
 
         @kopf.on.startup()
-        def fail(**_):
+        def fail(retry, **_):
+            record("startup", retry)
             raise kopf.ERROR("no database")
 
         @kopf.on.cleanup()
         def cleanup(**_):
             record("cleanup")
 
-        @kopf.on.create("nowhere")
-        def created(**_): ...
+        @kopf.on.create("kopfexamples")
+        def created(**_):
+            record("created")
     """
     host = run("--kopf", str(operator(tmp_path, "unstarted", source.replace("ERROR", error), calls)))
-    # The next attempt is that of a restart, since the kind is missing: nothing waits in the setup.
-    host.line("plugin unstarted", "on.startup: no database")
+    client.create(example("a"))
+    host.line("Activity 'fail' failed", "no database")
+    if error == "PermanentError":
+        # Begun anew after a pause, and said by the health check meanwhile.
+        host.eventually(lambda: "on.startup: no database" in host.get("/healthz?verbose")[1], "the error")
+        calls.wait("startup", 0, count=2)
+    # Also while it waits for the next attempt.
     assert host.stop() == 0
     assert not calls.of("cleanup")
+    assert not calls.of("created")
 
 
 @behaviour("kopf/KO12")
@@ -381,7 +432,7 @@ def test_operators_that_import_this_package_share_a_process_and_a_watch(
     assert [result["memo"] for result in results] == ["one", "two", "three"]
     # Each has its own handlers: those of the others are not called by it. One that fails does so alone.
     assert sorted(call[1] for call in calls.of("startup")) == ["one", "three", "two"]
-    host.line("plugin four", "on.startup: no database")
+    host.line("task four/startup failed", "on.startup: no database")
     assert len(calls.of("created")) == 3
     shown = host.get("/metrics")[1].splitlines()
     informers = [line for line in shown if line.startswith("ctrlhost_informer_objects{") and PLURAL in line]

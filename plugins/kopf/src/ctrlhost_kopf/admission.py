@@ -142,7 +142,7 @@ def _cause(operator: Operator, resource: Resource, admission: ctrlhost.Admission
     states = [None if state is None else Body(state) for state in (old, new)]
     return Cause(
         operator,
-        LocalObjectLogger(body=body, settings=operator.settings),
+        LocalObjectLogger(body=body),
         memory.memo if memory is not None else Memo(),
         "webhook",
         resource,

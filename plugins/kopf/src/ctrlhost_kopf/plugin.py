@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Objects of one kind that are handled at the same time; the operator's settings of the host override it.
 _WORKERS = 32
+_CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _WRITES = ("get", "list", "watch", "patch")
 
 
@@ -51,11 +52,16 @@ class Operator:
         self.ready: Future[None] = Future()
         self.stopped: Future[None] = Future()
         self._kinds: dict[Resource, tuple[ctrlhost.ControllerHandle, ctrlhost.Informer]] = {}
+        #: The names of all kinds that the server serves, as those of their CustomResourceDefinitions.
+        self._names: set[str] = set()
         self._listed: set[str] = set()
         self._term: int | None = None
+        #: Whether daemons begin: not any more when the term or the plugin ends.
+        self.spawns = False
         self._lock = asyncio.Lock()
-        #: Whether the handlers of on.startup have succeeded.
-        self._started = False
+        #: Whether the handlers of on.startup have succeeded, and else why not. Set when they have, or the plugin ends.
+        self._started, self.startup_error = False, ""
+        self._settled = asyncio.Event()
         #: Whether the file has called `kopf.run`.
         self.claimed = threading.Event()
         #: The files of the operator, and the libraries that these import.
@@ -90,8 +96,7 @@ class Operator:
         """Return the rights for the kinds of the handlers, and for events."""
         yield ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"])
         yield ctrlhost.Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["list", "watch"])
-        selectors = {handler.selector: None for handler in self.registry.resource_handlers if handler.selector}
-        for selector in selectors:
+        for selector in self._selectors:
             resource = _resource_of(selector)
             # Without a group it can be that of any.
             yield ctrlhost.Permission(
@@ -110,77 +115,87 @@ class Operator:
             # A restart.
             self.stopped, self.ready = Future(), Future()
             self.settings.execution.executor = ThreadPoolExecutor(self.settings.execution.max_workers)
-        self.host, self._term, self._lock = plugin, None, asyncio.Lock()
+        self.host, self._term = plugin, None
         self._started = False
+        self._lock, self._settled = asyncio.Lock(), asyncio.Event()
         self.memories.clear()
         self._kinds.clear()
         plugin.add_cleanup(partial(_finish, self.stopped))
         plugin.add_cleanup(self._clean_up)
+        plugin.add_task("startup", self._start)
         running.set_up(self, plugin)
         if plugin.offline:
             return
-        handled, missing, kinds = self._ask()
-        if missing and self.registry.activities["startup"]:
-            # It may install them. The next start is the next attempt: a setup that waits would hold up a shutdown.
-            plugin.submit(self._start_up(retries=False)).result()
-            handled, missing, kinds = self._ask()
-        self._check(handled, missing)
+        kinds = [_resource(kind) for kind in plugin.client.kinds()]
+        missing = self._serve(kinds)
+        if missing:
+            names = ", ".join(map(str, missing))
+            plugin.log.warning("the server does not serve %s; waiting for a CustomResourceDefinition", names)
+        if missing or any(selector.is_open for selector in self._selectors):
+            crds = ctrlhost.For(*_CRD, reads=["status.conditions"], predicates=[])
+            plugin.add_controller("kinds", self._notice, crds, needs_leader=False)
         if self.registry.webhooks:
             admission.register(self, plugin, kinds)
         if self.registry.indexing:
             plugin.start_together()
+
+    @property
+    def _selectors(self) -> list[Selector]:
+        handlers = self.registry.resource_handlers
+        return list(dict.fromkeys(handler.selector for handler in handlers if handler.selector is not None))
+
+    def _serve(self, kinds: Sequence[Resource]) -> list[Selector]:
+        """Add a controller for each kind that has handlers and none yet; return the selectors that match no kind."""
+        self._names = {f"{kind.plural}.{kind.group}" for kind in kinds}
+        watched = [kind for kind in kinds if {"list", "watch", "patch"} <= kind.verbs]
+        selected = {selector: selector.select(watched) for selector in self._selectors}
+        handled: dict[Resource, list[Handler]] = {}
+        for handler in self.registry.resource_handlers:
+            for kind in selected[handler.selector] if handler.selector is not None else watched:
+                handled.setdefault(kind, []).append(handler)
         for resource, handlers in handled.items():
+            if resource in self._kinds:
+                continue
             known = any(other.plural == resource.plural and other.group == resource.group for other in self._kinds)
             name = repr(resource) if known else f"{resource.plural}.{resource.group}".strip(".")
             selector = _label_selector(handlers)
             names = (resource.api_version, resource.kind)
             source = ctrlhost.For(*names, label_selector=selector)
-            handle = plugin.add_controller(name, partial(self._reconcile, resource), source, workers=_WORKERS)
-            self._kinds[resource] = (handle, plugin.informer(*names, label_selector=selector))
+            handle = self.host.add_controller(name, partial(self._reconcile, resource), source, workers=_WORKERS)
+            self._kinds[resource] = (handle, self.host.informer(*names, label_selector=selector))
+        return [selector for selector, found in selected.items() if not found]
 
-    def _ask(self) -> tuple[dict[Resource, list[Handler]], list[Selector], list[Resource]]:
-        """Return the kinds with their handlers, the selectors of kinds that are not served, and all kinds."""
-        kinds = [_resource(kind) for kind in self.host.client.kinds()]
-        handled: dict[Resource, list[Handler]] = {}
-        missing: dict[Selector, None] = {}
-        for handler in self.registry.resource_handlers:
-            selector = handler.selector or Selector()
-            selected = [kind for kind in selector.select(kinds) if {"list", "watch", "patch"} <= kind.verbs]
-            if not selected:
-                missing[selector] = None
-            for kind in selected:
-                handled.setdefault(kind, []).append(handler)
-        return handled, [*missing], kinds
+    async def _notice(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
+        """Serve the kind of a CustomResourceDefinition that was not there before."""
+        crd = ctx.get(request)
+        conditions = crd.get_path("status", "conditions", default=()) if crd is not None else ()
+        established = any(part["type"] == "Established" and part["status"] == "True" for part in conditions)
+        if request.name in self._names or not established:
+            return None
+        self._serve([_resource(kind) for kind in await ctx.async_client.kinds()])
+        # The server begins to serve a kind a moment after it has said so.
+        return None if request.name in self._names else ctrlhost.Result(requeue_after=1)
 
-    def _check(self, handled: Mapping[Resource, Any], missing: Sequence[Selector]) -> None:
-        """Warn of kinds that the server does not serve; PluginError if it serves none."""
-        if missing and not handled:
-            hint = "install the CustomResourceDefinition; the plugin is started again"
-            raise ctrlhost.PluginError(self.name, f"the server serves none of {missing}", hint=hint)
-        if missing:
-            self.host.log.warning("the server does not serve %s; looked for again at the next start", missing)
-
-    @ctrlhost.hookimpl
-    def ctrlhost_synced(self, plugin: ctrlhost.PluginContext) -> None:
-        """Call the handlers of on.startup, and index what is cached."""
-        plugin.submit(self._start()).result()
-        _finish(self.ready)
-
-    async def _start(self) -> None:
-        if not self._started:
-            await self._start_up(retries=True)
+    async def _start(self, _stop: threading.Event) -> None:
+        """Call the handlers of on.startup, and begin: a task, since they may be retried for longer than a hook has."""
+        try:
+            await self.run_activity("startup")
+        except ctrlhost.PluginError as error:
+            self.startup_error = error.message
+            raise
+        self.startup_error = ""
+        await running.report(self)
+        self._started = True
         if self.host.term is not None:
             await self._enter(self.host.term)
-
-    async def _start_up(self, *, retries: bool) -> None:
-        await self.run_activity("startup", retries=retries)
-        self._started = True
-        await running.report(self)
+        self._settled.set()
+        _finish(self.ready)
 
     @ctrlhost.hookimpl
     def ctrlhost_elected(self, plugin: ctrlhost.PluginContext) -> None:
         """Begin another term."""
-        plugin.submit(self._enter(plugin.term)).result()
+        if self._started:
+            plugin.submit(self._enter(plugin.term)).result()
 
     @ctrlhost.hookimpl
     def ctrlhost_deposed(self, plugin: ctrlhost.PluginContext) -> None:
@@ -189,13 +204,18 @@ class Operator:
 
     @ctrlhost.hookimpl
     def ctrlhost_stopping(self, plugin: ctrlhost.PluginContext) -> None:
-        """End timers and daemons."""
-        plugin.submit(spawning.stop_all(self, DaemonStoppingReason.OPERATOR_EXITING)).result()
+        """End timers and daemons, and what waits for on.startup."""
+        plugin.submit(self._stop()).result()
+
+    async def _stop(self) -> None:
+        self._settled.set()
+        await spawning.stop_all(self, DaemonStoppingReason.OPERATOR_EXITING)
 
     async def _enter(self, term: int | None) -> None:
         """Handle all objects anew in another term: another replica may have handled them meanwhile."""
         async with self._lock:
             if term != self._term:
+                self.spawns = True
                 first, self._term = self._term is None, None
                 await self._begin()
                 self._term = term
@@ -212,22 +232,22 @@ class Operator:
         for kind, obj in cached if self.registry.indexing else ():
             if any(handler.selector is not None and handler.selector.check(kind) for handler in self.registry.indexing):
                 memory = self.remember(kind, ctrlhost.plain(obj))
-                log = LocalObjectLogger(body=memory.body, settings=self.settings)
+                log = LocalObjectLogger(body=memory.body)
                 cause = Cause(self, log, memory.memo, "index", resource=kind, body=memory.body, patch=Patch())
                 await index_object(cause, memory, gone=False)
 
     async def _reconcile(
         self, resource: Resource, ctx: ctrlhost.Context, request: ctrlhost.Request
     ) -> ctrlhost.Result | None:
+        await self._settled.wait()
+        if not self._started:
+            return None
         if ctx.term != self._term:
             await self._enter(ctx.term)
         return await process(self, ctx, resource, request)
 
-    async def run_activity(self, name: str, *, retries: bool = True) -> dict[str, Any]:
-        """Call the handlers of on.startup, on.cleanup or on.probe; return their results, raise the first error.
-
-        Without `retries`, an error is raised that another attempt could end.
-        """
+    async def run_activity(self, name: str) -> dict[str, Any]:
+        """Call the handlers of on.startup, on.cleanup or on.probe; return their results, raise the first error."""
         operator_var.set(self)
         handlers = unique(self.registry.activities[name])
         extra = {"activity": name, "settings": self.settings}
@@ -237,8 +257,8 @@ class Operator:
             outcomes = await execute_handlers(cause, handlers, state, lifecycles.all_at_once)
             state = state.with_outcomes(outcomes)
             for key, outcome in outcomes.items():
-                if outcome.exception is not None and (outcome.final or not retries):
-                    raise ctrlhost.PluginError(self.name, f"on.{name}: {outcome.exception}") from outcome.exception
+                if outcome.exception is not None and outcome.final:
+                    raise ctrlhost.PluginError(self.name, f"on.{name}: {outcome.exception}") from None
                 results[key] = outcome.result
             await asyncio.sleep(min(state.delays, default=0))
         return results

@@ -38,7 +38,7 @@ class LogFormat(enum.Enum):
 class ObjectLogger(logging.LoggerAdapter):  # type: ignore[type-arg] # no generic at run time
     """The logger of a handler: its lines name the object, and become events with `settings.posting.loggers`."""
 
-    def __init__(self, *, body: Mapping[str, Any], settings: Any) -> None:  # noqa: ARG002 - kopf's
+    def __init__(self, *, body: Mapping[str, Any], settings: Any = None) -> None:  # noqa: ARG002 - kopf's
         # Without the settings: a host with log_format=json writes all fields of a line.
         super().__init__(objects_log, {"k8s_ref": build_object_reference(body)})
 

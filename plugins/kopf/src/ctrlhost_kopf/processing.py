@@ -90,12 +90,12 @@ class _Pass:
         self.operator, self.resource, self.memory, self.body = operator, resource, memory, memory.body
         self.type, self.event = type_, event
         self.patch = Patch(memory.remaining, body=memory.body)
-        self.local_log = LocalObjectLogger(body=self.body, settings=operator.settings)
+        self.local_log = LocalObjectLogger(body=self.body)
 
     @cached_property
     def log(self) -> ObjectLogger:
         """Writes lines that may become events."""
-        return ObjectLogger(body=self.body, settings=self.operator.settings)
+        return ObjectLogger(body=self.body)
 
     async def run(self) -> list[float]:
         """Call what is to be called; return the seconds after which another pass is needed."""

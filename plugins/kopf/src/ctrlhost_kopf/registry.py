@@ -74,6 +74,15 @@ class Selector:
         ((which, name),) = given.items()
         return cls(group, version, which or None, name)
 
+    def __str__(self) -> str:
+        name = f"{self.which} {self.name}" if self.which else str(self.name)
+        return "/".join(part for part in (self.group, self.version, name) if part)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can select several kinds."""
+        return self.which == "category" or self.name is EVERYTHING or callable(self.name)
+
     def check(self, kind: Resource) -> bool:
         """Return whether a kind is selected."""
         if self.group not in (None, kind.group):
@@ -94,7 +103,7 @@ class Selector:
     def select(self, kinds: Iterable[Resource]) -> list[Resource]:
         """Return the selected kinds; a name that the core group has means that one."""
         selected = [kind for kind in kinds if self.check(kind)]
-        if self.which == "category" or self.name is EVERYTHING or callable(self.name):
+        if self.is_open:
             return selected
         return [kind for kind in selected if kind.group == ""] or selected
 

@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import ctrlhost
 from ctrlhost_kopf.settings import OperatorSettings
 from ctrlhost_kopf.unsupported import NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    import ctrlhost
     from ctrlhost_kopf.plugin import Operator
 
 log = logging.getLogger("kopf")
@@ -124,13 +124,19 @@ def _raise_flag(flag: Any, loop: asyncio.AbstractEventLoop | None) -> None:
 
 
 def set_up(operator: Operator, host: ctrlhost.PluginContext) -> None:
-    """Register the health check of `kopf.on.probe`."""
+    """Register health checks: `kopf.on.probe`, and whether `kopf.on.startup` has not failed."""
+
+    def startup() -> None:
+        if operator.startup_error:
+            raise ctrlhost.PluginError(operator.name, operator.startup_error)
 
     def probe() -> None:
         host.submit(operator.run_activity("probe")).result()
 
-    if operator.registry.activities["probe"]:
-        host.add_health_check("probe", probe)
+    activities = operator.registry.activities
+    for name, check in (("startup", startup), ("probe", probe)):
+        if activities[name]:
+            host.add_health_check(name, check)
 
 
 async def report(operator: Operator) -> None:

@@ -256,7 +256,7 @@ async def spawn(operator: Operator, cause: Cause, memory: Memory, reset: bool) -
     wanted = {handler.id for handler in handlers}
     ended = [await daemon.stop(reason) for key, daemon in list(memory.daemons.items()) if key not in wanted]
     delays = [delay for delay in ended if delay is not None]
-    for handler in handlers:
+    for handler in handlers if operator.spawns else ():
         if (memory.uid, handler.id) in operator.running_daemons and handler.id not in memory.daemons:
             # Left behind before a restart, in a thread that nothing ends.
             delays.append(_POLL)
@@ -278,7 +278,8 @@ async def forget(memory: Memory) -> None:
 
 
 async def stop_all(operator: Operator, reason: DaemonStoppingReason) -> None:
-    """End all timers and daemons of an operator, at once."""
+    """End all timers and daemons of an operator, at once; none begins until the next term."""
+    operator.spawns = False
     daemons = [daemon for memory in operator.memories.values() for daemon in memory.daemons.values()]
     await asyncio.gather(*(daemon.end(reason) for daemon in daemons))
 
