@@ -203,6 +203,64 @@ def test_a_lapse_that_nobody_used_moves_nothing():
     assert (a.names, a.caches.lists, world.map_writes()) == (names, lists, writes)
 
 
+def test_a_pause_shorter_than_the_renew_deadline_changes_nothing():
+    world = settled("a", "x")
+    a, x = world.nodes
+    names, lists, writes = a.names, list(a.caches.lists), world.map_writes()
+    run = a.begin(min(names))
+    term = a.member.tenure.current.number
+    world.play(CONFIG.renew_deadline - CONFIG.retry_period - 1, x)
+    assert a.names == names
+    world.play(10)
+    assert run.permitted
+    assert a.member.tenure.current.number == term
+    assert (a.names, a.caches.lists, world.map_writes()) == (names, lists, writes)
+
+
+def test_what_a_dead_member_had_is_given_out_in_one_write():
+    world = settled("a", "b", "x", "y")
+    *alive, dead = world.nodes
+    had, lost = dead.names, dead.member.incarnation
+    before = len(world.map_writes())
+
+    def left() -> list[ShardRange]:
+        return [entry for entry in world.shards.lines["namespace"] if entry.owner == lost]
+
+    count = len(left())
+    assert count > 2
+    world.play(CONFIG.lease_duration - 1, *alive)
+    assert len(left()) == count, "they rest"
+    assert world.owned() | had == set(NAMES)
+    assert world.map_writes()[before:] == []
+    while left():
+        world.play(0.5, *alive)
+        assert len(left()) in (0, count)
+    assert len(world.map_writes()) == before + 1
+    assert set.union(*(node.names for node in alive)) == set(NAMES)
+
+
+def test_a_lease_emptied_by_hand_is_taken_from_at_once_and_its_holder_comes_back_with_nothing():
+    world = settled("a", "x")
+    a, x = world.nodes
+    own, before = a.names, a.member.incarnation
+    lease = world.server.get(a.member.name)
+    world.server.replace({**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
+    # The world would complain: until its next renewal two may act, as after any Lease is changed by hand.
+    for _ in range(3):
+        x.watch()
+        x.shards.step()
+    assert x.names == set(NAMES)
+    assert a.names == own
+    a.due = 0.0
+    a.renew()
+    a.shards.step()
+    assert a.names == set()
+    assert a.member.incarnation == before._replace(transitions=before.transitions + 1)
+    world.play(20)
+    assert world.owned() == set(NAMES)
+    assert a.names
+
+
 @pytest.mark.behaviour("shards/SH35")
 @pytest.mark.behaviour("shards/SH38")
 @pytest.mark.parametrize("skew", [0, 10 * 365 * 86400, -10 * 365 * 86400])

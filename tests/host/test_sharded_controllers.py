@@ -79,6 +79,23 @@ def test_an_unknown_word_is_refused(ctrlhost_host, by):
     assert "shard_by must be one of namespace, name, uid" in plugin.reason
 
 
+@pytest.mark.behaviour("shards/SH86")
+@pytest.mark.parametrize(
+    ("setting", "texts"),
+    [
+        ("host.leader_elect=false", ["host.leader_elect: ", "leave it out"]),
+        ("host.leader_elect_lease_duration=5s", ["`leader_elect_lease_duration` must be greater than"]),
+        ("shards.min_members=0", ["shards: `min_members` must be at least 1, got 0"]),
+        ("controllers.naming/names.shard_by=x", ["controllers.naming/names.shard_by: ", "namespace, name, uid"]),
+    ],
+)
+def test_a_host_with_settings_that_are_no_shards_does_not_start(ctrlhost, setting, texts):
+    done = ctrlhost("run", "--plugins=naming", "--shards", f"--set={setting}")
+    assert (done.returncode, done.stdout) == (2, "")
+    for text in texts:
+        assert text in done.stderr
+
+
 @pytest.mark.parametrize(
     ("sources", "by"),
     [

@@ -252,7 +252,7 @@ def test_the_errors_and_writes_of_a_plugin_outlast_those_of_a_noisy_one(ctrlhost
     host.wait_for(lambda: len(host.controllers["noisy/c"].history.failing) == 60)
     host.host.plugins[0].controllers[0].pause()
     page = page_at(host)
-    assert len(page.rows("errors")) == 20
+    assert len(page.rows("errors")) == 10
     assert len(page.rows("last-writes")) == 20
     calm = page_at(host, "/status/plugins/calm")
     assert {row["Key"] for row in calm.rows("errors")} == {"default/seldom"}
