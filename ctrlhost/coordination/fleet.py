@@ -104,7 +104,7 @@ class Fleet:
         self._seen: dict[str, Seen] = {}
         #: By uid: what was deleted, with its last state, or None if this replica never saw it; and since when.
         self._deleted: dict[str, tuple[Seen | None, float]] = {}
-        #: The uids that `over` was asked about and that no watch has shown.
+        #: The uids that `over` was asked about and that no watch has shown, or not any more.
         self._unknown: set[str] = set()
 
     def seen(self, lease: Mapping[str, Any]) -> None:
@@ -121,10 +121,17 @@ class Fleet:
             self._seen[uid] = Seen(lease, LeaderElectionRecord.of(lease), self._clock.now())
 
     def removed(self, lease: Mapping[str, Any]) -> None:
-        """Take note of the deletion of a Lease: its last incarnation is over after its duration."""
+        """Take note that the watch does not show a Lease any more: it was deleted, or has lost its label.
+
+        If it had a holder, `relist` finds out which.
+        """
         if self._is_member(lease):
+            uid = str(lease["metadata"].get("uid", ""))
             with self._lock:
-                self._forget(str(lease["metadata"].get("uid", "")))
+                if (seen := self._seen.get(uid)) and seen.record.holder_identity:
+                    self._unknown.add(uid)
+                else:
+                    self._forget(uid)
 
     def _is_member(self, lease: Mapping[str, Any]) -> bool:
         """Return whether it is not the Lease of the map, which has the same label."""
@@ -132,17 +139,19 @@ class Fleet:
 
     @property
     def incomplete(self) -> bool:
-        """Whether `over` was asked about a Lease that was never seen: `relist` shows whether it is gone."""
+        """Whether a Lease is not shown by the watch: `relist` finds out whether it is gone."""
         with self._lock:
             return bool(self._unknown)
 
     def relist(self) -> None:
         """Read all Leases from the API server's store. CtrlhostError if that fails.
 
-        Those that were seen, or that `over` was asked about, before that, and that are not there, are gone.
+        Those that were seen, or that `over` was asked about, before that, and that are not there, are gone; but a Lease
+        that has a holder may have lost its label alone, so it is read by its name.
         """
         with self._lock:
             before = self._unknown | self._seen.keys()
+            held = {uid: seen.name for uid, seen in self._seen.items() if seen.record.holder_identity}
         leases = list(
             self._client.list(
                 API_VERSION,
@@ -155,7 +164,15 @@ class Fleet:
         for lease in leases:
             self.seen(lease)
         gone = before - {str(lease["metadata"].get("uid", "")) for lease in leases}
+        for uid in gone & held.keys():
+            found = self._client.find(
+                API_VERSION, "Lease", held[uid], self._namespace, timeout=self._config.request_timeout
+            )
+            if found is not None and found["metadata"]["uid"] == uid:
+                self.seen(found)
+                gone.discard(uid)
         with self._lock:
+            self._unknown -= before - gone
             for uid in gone:
                 self._forget(uid)
 
@@ -176,6 +193,24 @@ class Fleet:
             if last is not None and last.ends(incarnation):
                 return True
             return self._clock.now() >= since + self._duration(last)
+
+    def lives(self, incarnation: Incarnation) -> bool:
+        """Return whether an incarnation holds its Lease, as last seen."""
+        with self._lock:
+            seen = self._seen.get(incarnation.uid)
+        return seen is not None and bool(seen.record.holder_identity) and seen.incarnation == incarnation
+
+    def contradicts(self, named: Collection[Incarnation]) -> str:
+        """Return which of these incarnations was never there, by its Lease as last seen; empty for none.
+
+        Of use right after `relist`: the Lease of an incarnation that a map names was written before the map.
+        """
+        with self._lock:
+            for incarnation in named:
+                seen = self._seen.get(incarnation.uid)
+                if seen is not None and seen.record.lease_transitions < incarnation.transitions:
+                    return f"lease {seen.name} has fewer transitions than the map has of it, as after an edit by hand"
+        return ""
 
     def leaves(self, incarnation: Incarnation) -> bool:
         """Return whether the Lease of an incarnation, as last seen, says that its member leaves."""
@@ -212,7 +247,11 @@ class Fleet:
         """Return the Leases of others with a holder that have not changed for their duration."""
         now = self._clock.now()
         others = [seen for seen in self.held() if seen.name != self._own]
-        return [seen for seen in others if now >= seen.since + seen.record.lease_duration]
+        return [seen for seen in others if now >= seen.since + self._silence(seen)]
+
+    def _silence(self, seen: Seen) -> float:
+        """Return for how long a holder may act without a change; that of this replica if its Lease does not say."""
+        return seen.record.lease_duration or self._config.lease_duration
 
     def left(self, named: Collection[Incarnation]) -> list[Seen]:
         """Return the Leases that have had no holder for an hour and that the map does not name."""
@@ -232,7 +271,7 @@ class Fleet:
         Nothing is sent before this replica's own term has `lasted` for the duration of that Lease, in seconds: if the
         API server was away, the holder needs as long as this replica to renew. Never raises.
         """
-        if lasted < seen.record.lease_duration:
+        if lasted < self._silence(seen):
             return False
         emptied = {**seen.lease, "spec": seen.record.released(self._clock.time()).spec()}
         try:
@@ -241,7 +280,7 @@ class Fleet:
             log.info("lease %s is silent, but was not fenced: %s", seen.name, error)
             self._look_again(seen)
             return False
-        log.warning("fenced lease %s: its holder did not renew it for %d s", seen.name, seen.record.lease_duration)
+        log.warning("fenced lease %s: its holder did not renew it for %d s", seen.name, self._silence(seen))
         return True
 
     def clean(self, seen: Seen) -> None:

@@ -78,7 +78,7 @@ class LeaseLock:
     """One Lease, by name. Keeps the object as last seen, whose version and foreign labels an update sends."""
 
     def __init__(
-        self, client: Client, namespace: str, name: str, identity: str, labels: Mapping[str, str] | None = None
+        self, client: Client, namespace: str, name: str, identity: str, labels: Mapping[str, str | None] | None = None
     ) -> None:
         """Prepare without a request. `labels` are added to those of the Lease."""
         self.name = name

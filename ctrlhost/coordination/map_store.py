@@ -42,6 +42,8 @@ class MapStore:
         self._timeout = timeout
         self._lease: Mapping[str, Any] | None = None
         self._watched: Mapping[str, Any] | None = None
+        #: Whether the last write was too long, which is logged once.
+        self._oversized = False
 
     def seen(self, lease: Mapping[str, Any]) -> None:
         """Take note of a change that the watch shows; the next `refresh` accepts it or reads. Ignore other Leases."""
@@ -64,6 +66,9 @@ class MapStore:
                 shards = parse(_text(watched))
             except MalformedMap:
                 self.stale = True
+            except NewerMap:
+                self.stale = True
+                raise
             else:
                 before = self.shards
                 if before is None or shards.id != before.id:
@@ -111,7 +116,9 @@ class MapStore:
             send = self._client.replace if self._lease else self._client.create
             self._lease = send({**lease, "metadata": metadata}, timeout=self._timeout)
         except OversizedMap as error:
-            log.error("lease %s/%s: %s", self._namespace, self.name, error)
+            if not self._oversized:
+                log.error("lease %s/%s: %s", self._namespace, self.name, error)
+            self._oversized = True
             return False
         except CtrlhostError as error:
             if isinstance(error, Conflict | AlreadyExists):
@@ -119,8 +126,13 @@ class MapStore:
             log.debug("lease %s/%s was not written: %s", self._namespace, self.name, error)
             self.stale = True
             return False
-        self.shards, self.lost = shards, False
+        self.shards, self.lost, self._oversized = shards, False, False
         return True
+
+    def discard(self, reason: str) -> None:
+        """Treat the map as lost."""
+        log.warning("lease %s/%s: %s; it counts as lost", self._namespace, self.name, reason)
+        self.lost = True
 
 
 def _text(lease: Mapping[str, Any]) -> str:

@@ -6,15 +6,15 @@ import os
 import secrets
 import socket
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlhost.coordination.elector import LeaderElector
 from ctrlhost.coordination.fleet import CONTROLLERS, FLEET, LEAVING, MAP_ID, SHARDS, member_name
-from ctrlhost.coordination.lease import LeaseLock
+from ctrlhost.coordination.lease import LeaderElectionRecord, LeaseLock
 from ctrlhost.coordination.shard_map import Incarnation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ctrlhost.client import Client
     from ctrlhost.clock import Clock
@@ -38,7 +38,7 @@ class Membership:
         """Prepare without a request. `changed` is called on the elector's thread: a term begins, goes on or ends."""
         self.name = member_name(fleet, secrets.token_hex(4))
         identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
-        self._lock = LeaseLock(client, namespace, self.name, identity, {FLEET: fleet})
+        self._lock = LeaseLock(client, namespace, self.name, identity, {FLEET: fleet, SHARDS: None})
         self._clock = clock
         self._changed = changed
         self._began: float | None = None
@@ -78,6 +78,17 @@ class Membership:
     def leaving(self) -> bool:
         """Whether this member says that it leaves."""
         return self._lock.labels.get(SHARDS) == LEAVING
+
+    def seen(self, lease: Mapping[str, Any]) -> None:
+        """Take note of a Lease that a watch shows: if somebody else has taken this member's, renew it at once."""
+        holder = LeaderElectionRecord.of(lease).holder_identity
+        if lease["metadata"]["name"] == self.name and holder != self._lock.identity:
+            self.elector.wake()
+
+    def removed(self, lease: Mapping[str, Any]) -> None:
+        """Take note that a Lease was deleted, or has lost its label: if it is this member's, renew it at once."""
+        if lease["metadata"]["name"] == self.name:
+            self.elector.wake()
 
     def leave(self, leaves: bool = True) -> None:
         """Announce that this member leaves, or with False that it stays, by a renewal that is sent at once."""

@@ -23,6 +23,8 @@ VERSION = 1
 LIMIT = 200 * 1024
 #: The end of a hash line.
 END = 1 << 64
+#: What controllers can be sharded by; later versions may know more.
+_WAYS = frozenset(("namespace", "name", "uid"))
 #: Ranges of a new map for each member.
 RANGES_PER_MEMBER = 8
 
@@ -124,6 +126,7 @@ class _Text(msgspec.Struct):
 def parse(text: str) -> ShardMap:
     """Read the text of a map. NewerMap if a later version wrote it, MalformedMap if it is none."""
     try:
+        size = len(text.encode())
         fields = msgspec.json.decode(text, type=dict[str, Any])
         version = fields.get("v")
         if type(version) is int and version > VERSION:
@@ -132,10 +135,14 @@ def parse(text: str) -> ShardMap:
                 "(hint: roll this replica forward)"
             )
         content = msgspec.convert(fields, _Text)
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
         raise MalformedMap(f"shard map: {error}") from error
+    if size > LIMIT:
+        raise MalformedMap(f"shard map: {size} bytes are more than the {LIMIT} of a map")
     if content.v != VERSION or not content.id or content.epoch < 0 or "0" in content.members:
         raise MalformedMap("shard map: invalid version, id, epoch or number of a member")
+    if missing := lines_of(_WAYS.intersection(content.shard_by.values())) - content.lines.keys():
+        raise MalformedMap(f"shard map: line {min(missing)} is missing")
     members = {number: Incarnation(*member) for number, member in content.members.items()}
     lines = {name: _line(name, entries, members) for name, entries in content.lines.items()}
     unknown = {name: value for name, value in fields.items() if name not in _Text.__struct_fields__}

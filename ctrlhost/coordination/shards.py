@@ -169,7 +169,12 @@ class Shards:
         me, term = standing
         self.ownership.renew(me, term)
         try:
-            if self._refresh() and self._follow():
+            current = self._refresh()
+            if self.problem:
+                log.info("shards: this replica stays after all")
+                self.problem = ""
+                self.membership.leave(False)
+            if current and self._follow():
                 self._tend(me)
                 self._record(me)
         except (NewerMap, UnfitMap) as error:
@@ -192,7 +197,7 @@ class Shards:
         """Read the map if that is needed; write a new one in place of a lost one, if it is this member's turn."""
         self.store.refresh()
         disagreement = "" if self.store.lost else self._disagreement()
-        if disagreement and self.others_live():
+        if disagreement and self.others_live(staying=True):
             raise UnfitMap(disagreement)
         if not self.store.lost and not disagreement:
             return True
@@ -217,7 +222,7 @@ class Shards:
                 return False
             self._accepted, self._cleared = shards.id, False
             self.membership.accept(shards.id)
-        self.ownership.accept(shards, lambda claimant: not self.fleet.over(claimant))
+        self.ownership.accept(shards, self.fleet.lives)
         return True
 
     def _clear(self, shards: ShardMap) -> bool:
@@ -246,8 +251,11 @@ class Shards:
         """Fence, delete what nobody needs, and change the map."""
         shards = self.store.shards
         assert shards is not None  # noqa: S101 - `_follow` has accepted it
-        if self.fleet.incomplete:
+        if self.fleet.incomplete or self.fleet.contradicts(named(shards)):
             self.fleet.relist()
+            if contradiction := self.fleet.contradicts(named(shards)):
+                self.store.discard(contradiction)
+                return
         if self._add_controllers(shards):
             return
         self._wishes = self._balanced(me, shards)
@@ -318,7 +326,7 @@ class Shards:
         if changed != shards.lines or self._worth_a_write(me, changed, weighed):
             self._reported = self._clock.now()
             if self.store.write(shards.next(weighed)) and self.store.shards is not None:
-                self.ownership.accept(self.store.shards, lambda claimant: not self.fleet.over(claimant))
+                self.ownership.accept(self.store.shards, self.fleet.lives)
 
     def _changed(self, me: Incarnation, shards: ShardMap, span: Span, entry: ShardRange, free: bool) -> ShardRange:
         """Return the entry as this member wants it, within what it may change."""
@@ -329,7 +337,7 @@ class Shards:
                 return entry._replace(owner=claimant, claimant=None)
             return entry._replace(claimant=claimant)
         if free:
-            taker = claimant or wish
+            taker = claimant if claimant == me or (claimant and self.fleet.lives(claimant)) else wish
             if taker is None or (entry.owner is None and not self._clear(shards)):
                 return entry
             return entry._replace(owner=taker, claimant=None)

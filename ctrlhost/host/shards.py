@@ -107,15 +107,16 @@ class HostShards:
     def _watch(self) -> None:
         def seen(lease: Any) -> None:
             state = lease.to_dict()
-            self.fleet.seen(state)
-            self.store.seen(state)
+            for part in (self.membership, self.fleet, self.store):
+                part.seen(state)
             self._wake.set()
 
         def removed(last: Any) -> None:
             lease = last.object if isinstance(last, DeletedFinalStateUnknown) else last
             if lease is not None:
-                self.fleet.removed(lease.to_dict())
-                self.store.removed(lease.to_dict())
+                state = lease.to_dict()
+                for part in (self.membership, self.fleet, self.store):
+                    part.removed(state)
             self._wake.set()
 
         selector = f"{FLEET}={self._settings.name}"

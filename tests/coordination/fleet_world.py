@@ -112,17 +112,19 @@ class Node:
 
     def renew(self) -> None:
         """Let the elector do what is due."""
-        if self.clock.now() >= self.due:
+        woken = self.member.elector._wake
+        if self.clock.now() >= self.due or woken.is_set():
+            woken.clear()
             self.due = self.clock.now() + min(CONFIG.retry_period, self.member.elector.attempt())
 
     def watch(self) -> None:
         def seen(lease: dict[str, Any]) -> None:
-            self.store.seen(lease)
-            self.fleet.seen(lease)
+            for part in (self.member, self.store, self.fleet):
+                part.seen(lease)
 
         def removed(lease: dict[str, Any]) -> None:
-            self.store.removed(lease)
-            self.fleet.removed(lease)
+            for part in (self.member, self.store, self.fleet):
+                part.removed(lease)
 
         self.client.deliver(seen, removed)
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ctrlhost.coordination.fleet import FLEET
 from ctrlhost.errors import AlreadyExists, Conflict, NotFound, TransportError
 
 
@@ -77,7 +78,9 @@ class LeaseClient:
     def deliver(self, seen: Callable[[dict[str, Any]], None], removed: Callable[[dict[str, Any]], None]) -> None:
         while self.watching and not self.away and self.events:
             kind, lease = self.events.popleft()
-            (removed if kind == "DELETED" else seen)(lease)
+            # What has lost its label leaves the watch.
+            gone = kind == "DELETED" or FLEET not in (lease["metadata"].get("labels") or {})
+            (removed if gone else seen)(lease)
 
     def _write(self, verb: str, name: str, handle: Callable[[], Any]) -> Any:
         fault = "lost" if self.away else self.fault(verb, name)

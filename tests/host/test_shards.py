@@ -227,6 +227,17 @@ def test_a_replica_does_not_wait_for_takers_that_min_members_excludes(fleet):
     assert fleet.cached("b") == before
 
 
+@pytest.mark.behaviour("shards/SH39")
+@pytest.mark.parametrize("gate", [True], indirect=True)
+def test_a_replica_notices_at_once_that_its_lease_was_deleted(fleet):
+    hour = {"leader_elect_lease_duration": "3h", "leader_elect_renew_deadline": "2h", "leader_elect_retry_period": "1h"}
+    membership = fleet.start("a", options=hour).host.state.shards.membership
+    wait_until_balanced(fleet, "a")
+    before = membership.incarnation
+    fleet.client.delete(API_VERSION, "Lease", membership.name, "default")
+    eventually(lambda: membership.incarnation != before, LIMIT, "it has a Lease again, long before it would renew it")
+
+
 @pytest.mark.behaviour("shards/SH31")
 @pytest.mark.parametrize("gate", [True], indirect=True)
 def test_a_run_that_lasts_keeps_its_range_alone(fleet):

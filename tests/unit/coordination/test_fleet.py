@@ -224,6 +224,9 @@ def test_a_deleted_lease_ends_its_incarnation_after_its_duration(world):
     before = world.a.incarnation
     world.server.delete(world.a.member.name)
     world.play(0, world.b)
+    assert world.b.fleet.incomplete
+    world.b.fleet.relist()
+    assert not world.b.fleet.incomplete
     assert not world.b.fleet.over(before)
     world.a.attempt()
     world.clock.advance(2)
