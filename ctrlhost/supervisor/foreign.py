@@ -26,7 +26,8 @@ def frameworks() -> dict[str, EntryPoint]:
 class ForeignPlugin(PluginSource):
     """A file or module of another framework: the plugin of its name, `-` for `_` and `.`, in a process of its own.
 
-    Unless its file imports the package of the framework under its own name.
+    The module `__main__` of a package is the plugin of the package's name. If its file imports the package of the
+    framework under its own name, it runs in the host's process.
     """
 
     def __init__(self, framework: str, source: str) -> None:
@@ -37,7 +38,7 @@ class ForeignPlugin(PluginSource):
         self.path = Path(source).resolve() if is_file else None
         #: The path, or the dotted name of the module.
         self.source = str(self.path) if is_file else source
-        self.name = re.sub(r"[._]", "-", (Path(source).stem if is_file else source).lower())
+        self.name = re.sub(r"[._]", "-", (Path(source).stem if is_file else source.removesuffix(".__main__")).lower())
         #: By this attribute the host finds the name of a plugin.
         self.__name__ = self.name
         if self.path is not None and not self.path.is_file():

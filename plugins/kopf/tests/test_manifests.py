@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ctrlhost_kopf as kopf
 import pytest
 import yaml
+from ctrlhost_kopf.plugin import Operator
 
 from ctrlhost import NotFound
 from ctrlhost.testing import HostUnderTest
@@ -59,6 +61,30 @@ def test_the_file_is_an_argument_and_client_calls_are_hinted(tmp_path: Path) -> 
         f"patch pods/status (calling.py:{line - 3})",
         f"delete widgets.example.com (calling.py:{line - 2})",
     ]
+
+
+@behaviour("kopf/KO16")
+@pytest.mark.parametrize(
+    ("names", "group", "plurals"),
+    [
+        (["pods"], "*", ["pods"]),
+        # A plural, or the singular.
+        (["pod"], "*", ["pod", "pods"]),
+        (["ingress.networking.k8s.io"], "networking.k8s.io", ["ingress", "ingresses"]),
+        (["networking.k8s.io", "NetworkPolicy"], "networking.k8s.io", ["networkpolicies"]),
+        (["", "v1", "Endpoints"], "", ["endpoints"]),
+        (["kopf.dev", kopf.EVERYTHING], "kopf.dev", ["*"]),
+    ],
+    ids=lambda value: str(value[-1]) if isinstance(value, list) else "",
+)
+def test_rights_are_for_the_plurals_that_a_name_can_mean(
+    registry: kopf.OperatorRegistry, names: list[Any], group: str, plurals: list[str]
+) -> None:
+    kopf.on.event(*names, registry=registry)(lambda **_: None)
+    *_, permission = Operator(registry, "operator").ctrlhost_permissions()
+    assert permission.group == group
+    assert [name for name in permission.resources if "/" not in name] == plurals
+    assert [name for name in permission.resources if "/" in name] == [f"{name}/status" for name in plurals]
 
 
 OPERATOR = """

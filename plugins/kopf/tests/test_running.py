@@ -104,13 +104,15 @@ def test_unchanged_files_run_side_by_side(
     assert host.stop() == 0
 
 
+@pytest.mark.parametrize("module", ["handlers", "__main__"])
 def test_a_module_is_an_operator_and_a_helper_of_its_package_is_imported(
-    run: Run, client: Client, calls: Calls, tmp_path: Path
+    run: Run, client: Client, calls: Calls, tmp_path: Path, module: str
 ) -> None:
-    operator(tmp_path / "package", "handlers", "import kopf\nfrom package import names\n" + MODULE, calls)
+    operator(tmp_path / "package", module, "import kopf\nfrom package import names\n" + MODULE, calls)
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "names.py").write_text("PLURAL = 'kopfexamples'\n")
-    run("--kopf", "-m", "package.handlers", PYTHONPATH=str(tmp_path))
+    host = run("--kopf", "-m", f"package.{module}", PYTHONPATH=str(tmp_path))
+    host.line(f"plugin {'package-handlers' if module == 'handlers' else 'package'} running")
     client.create(example("a"))
     assert status(client, "a", "created") == "yes"
 
@@ -404,6 +406,10 @@ def test_a_file_that_can_be_imported_is_checked(tmp_path: Path, calls: Calls) ->
     assert checked.returncode == 1
     assert f"{broken}:" in checked.stdout
     assert "ZeroDivisionError" in checked.stdout
+    idle = operator(tmp_path, "idle", "import kopf\n", calls)
+    checked = ctrlhost("check", "--offline", "--kopf", str(idle))
+    assert checked.returncode == 2
+    assert f"{idle} registers no handlers" in checked.stdout
     invalid = operator(tmp_path, "invalid", "import kopf\ndef f(:\n", calls)
     checked = ctrlhost("check", "--offline", "--kopf", str(invalid))
     assert f"{invalid}:" in checked.stdout

@@ -13,6 +13,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ctrlhost
 import ctrlhost_kopf
 from ctrlhost_kopf import registry, running
 from ctrlhost_kopf.plugin import Operator
@@ -74,6 +75,9 @@ def load(source: str, name: str) -> Operator:
         operator.libraries = {library for path in operator.sources for library in imports_of(path)}
     if ended.is_set() and errors:
         raise _explained(errors[0])
+    if ended.is_set() and operator.registry.is_empty:
+        hint = "name what registers them; a package that runs itself is `-m PACKAGE.__main__`"
+        raise ctrlhost.ConfigError(f"{source} registers no handlers", hint=hint)
     return operator
 
 

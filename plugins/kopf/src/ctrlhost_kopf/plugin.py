@@ -97,11 +97,9 @@ class Operator:
         yield ctrlhost.Permission("events.k8s.io", ["events"], ["create", "patch"])
         yield ctrlhost.Permission("apiextensions.k8s.io", ["customresourcedefinitions"], ["list", "watch"])
         for selector in self._selectors:
-            resource = _resource_of(selector)
+            resources = [name for plural in rights.plurals_of(selector) for name in (plural, f"{plural}/status")]
             # Without a group it can be that of any.
-            yield ctrlhost.Permission(
-                "*" if selector.group is None else selector.group, [resource, f"{resource}/status"], _WRITES
-            )
+            yield ctrlhost.Permission("*" if selector.group is None else selector.group, resources, _WRITES)
 
     @ctrlhost.hookimpl
     def ctrlhost_notes(self) -> list[str]:
@@ -290,14 +288,6 @@ def _resource(kind: Any) -> Resource:
         kind.preferred,
         frozenset(kind.verbs),
     )
-
-
-def _resource_of(selector: Selector) -> str:
-    """Return the plural that a selector means, for rights: `*` for several kinds."""
-    if not isinstance(selector.name, str) or selector.which in ("category", "shortcut"):
-        return "*"
-    name = selector.name.lower()
-    return name if selector.which in (None, "plural") and selector.name == name else f"{name}s"
 
 
 def _label_selector(handlers: Iterable[Handler]) -> str | None:

@@ -161,6 +161,11 @@ class OperatorRegistry:
         (getattr(self, name) if name else self.activities[handler.group]).append(handler)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there are no handlers at all."""
+        return not any((*self.activities.values(), self.resource_handlers, self.webhooks))
+
+    @property
     def resource_handlers(self) -> list[Handler]:
         """All handlers of objects."""
         return [*self.indexing, *self.watching, *self.spawning, *self.changing]

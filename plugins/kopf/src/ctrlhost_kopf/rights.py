@@ -1,4 +1,4 @@
-"""The rights that the clients of an operator need beyond those of its handlers: hints, read from its source."""
+"""The rights of an operator: the kinds of its handlers, and hints of what its own clients need, from its source."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctrlhost_kopf.plugin import Operator
+    from ctrlhost_kopf.registry import Selector
 
 #: The methods of the official clients: verb and kind.
 _METHOD = re.compile(
@@ -19,6 +20,24 @@ _METHOD = re.compile(
 _VERBS = {"read": "get", "replace": "update", "delete_collection": "deletecollection"}
 _OFFICIAL = frozenset({"kubernetes", "kubernetes_asyncio"})
 _OTHERS = frozenset({"pykube", "kr8s", "easykube", "lightkube"})
+
+
+def plurals_of(selector: Selector) -> list[str]:
+    """Return the plurals that a selector may mean: without a server, `pod` can be one. `*` for several kinds."""
+    if not isinstance(selector.name, str) or selector.which in ("category", "shortcut"):
+        return ["*"]
+    name = selector.name.lower()
+    if selector.which == "plural" or re.search("[^s]s$", name):
+        return [name]
+    may_be_plural = selector.which is None and selector.name == name
+    return [name, _plural(name)] if may_be_plural else [_plural(name)]
+
+
+def _plural(name: str) -> str:
+    """Return the plural of the name of a kind."""
+    if re.search("[^aeiou]y$", name):
+        return f"{name[:-1]}ies"
+    return f"{name}es" if name.endswith(("s", "x", "z", "ch", "sh")) else f"{name}s"
 
 
 def notes(operator: Operator) -> list[str]:
@@ -47,6 +66,6 @@ def _requests(tree: ast.AST, libraries: set[str]) -> Iterator[tuple[int, str]]:
             texts = [getattr(named.get(part), "value", None) for part in ("plural", "group")]
             resource = ".".join(text for text in texts if isinstance(text, str)) or "custom objects"
         else:
-            resource = kind.replace("_", "") + ("es" if kind.endswith(("s", "x")) else "s")
+            resource = _plural(kind.replace("_", ""))
         subresource = (suffix or "").removesuffix("_for_all_namespaces").replace("_", "/")
         yield node.lineno, f"{_VERBS.get(verb, verb)} {resource}{subresource}"
