@@ -244,8 +244,9 @@ class Shards:
         return members
 
     def _due(self, needs: Collection[Hashable]) -> set[Hashable]:
-        members = self._members()
-        return self._turns.due(needs, first=bool(members) and members[0].incarnation.lease == self.membership.name)
+        silent = {seen.incarnation for seen in self.fleet.silent()}
+        living = [member.incarnation for member in self._members() if member.incarnation not in silent]
+        return self._turns.due(needs, first=bool(living) and living[0].lease == self.membership.name)
 
     def _tend(self, me: Incarnation) -> None:
         """Fence, delete what nobody needs, and change the map."""

@@ -239,6 +239,16 @@ def test_what_a_dead_member_had_is_given_out_in_one_write():
     assert set.union(*(node.names for node in alive)) == set(NAMES)
 
 
+def test_the_first_of_the_living_acts_at_once_when_the_first_by_name_has_died():
+    world = settled("a", "b", "c")
+    _, *alive = world.nodes
+    while not any(node.fleet.silent() for node in alive):
+        world.play(0.1, *alive, tick=0.1)
+    # The others act after half a second.
+    world.play(0.3, *alive, tick=0.1)
+    assert set.union(*(node.names for node in alive)) == set(NAMES)
+
+
 def test_a_lease_emptied_by_hand_is_taken_from_at_once_and_its_holder_comes_back_with_nothing():
     world = settled("a", "x")
     a, x = world.nodes
