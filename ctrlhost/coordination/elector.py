@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ctrlhost.config.settings import JITTER_FACTOR, LeaderElectionConfig
 from ctrlhost.coordination.lease import LeaderElectionRecord
+from ctrlhost.coordination.repeats import Repeats
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.errors import AlreadyExists, Conflict, CtrlhostError, Forbidden, NotFound
 
@@ -30,8 +31,6 @@ log = logging.getLogger("ctrlhost.leader_election")
 #: How long this replica's lease may have expired before the health check fails, in seconds.
 TOLERANCE = 20.0
 
-#: Seconds until the same error is logged again.
-_WARN_AGAIN = 300.0
 #: The right to act on Leases, as a rule of a Role.
 _RULE = (
     '{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], '
@@ -77,11 +76,10 @@ class LeaderElector:
         self._observed: LeaderElectionRecord | None = None
         self._observed_at = 0.0
         self._reported: str | None = None
-        #: The error that was logged last, and when.
-        self._warned = "", 0.0
         #: The terms of this replica.
         self.tenure = Tenure(clock)
         self._now = self.tenure.now
+        self._errors = Repeats(self._now)
         #: Guards the beginning of terms against `withdraw`.
         self._lock = threading.Lock()
         self._standing = True
@@ -202,7 +200,7 @@ class LeaderElector:
         except Exception:
             log.exception("lease %s", self.lock)
         else:
-            self._warned = "", 0.0
+            self._errors.end()
         if until is not None and self._lead(until):
             return self.config.retry_period
         left = self.tenure.current.until - self._now()
@@ -215,10 +213,9 @@ class LeaderElector:
 
     def _warn(self, error: CtrlhostError) -> None:
         """Log an error, and the right that is missing; the same one again only after a while."""
-        now, text = self._now(), str(error)
-        if self._warned[0] == text and now < self._warned[1] + _WARN_AGAIN:
+        text = str(error)
+        if not self._errors.is_new(text):
             return
-        self._warned = text, now
         right = f"; add {_RULE} to a Role in namespace {self.lock.namespace}" if isinstance(error, Forbidden) else ""
         log.warning("lease %s: %s%s", self.lock, text, right)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ctrlhost.coordination.balance import Member, Pace, balance, grain, reshaped
 from ctrlhost.coordination.handovers import Handovers
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
+from ctrlhost.coordination.repeats import Repeats
 from ctrlhost.coordination.shard_map import END, NewerMap, UnfitMap, lines_of, new_map
 from ctrlhost.coordination.turns import Turns
 from ctrlhost.coordination.unbalanced import Unbalanced
@@ -85,6 +86,7 @@ class Shards:
         self._joined_at: float | None = None
         #: Why this replica cannot take part; empty if it can.
         self.problem = ""
+        self._errors = Repeats(clock.now)
 
     def unready(self) -> str:
         """Return why this replica is not ready, else an empty text. Callable from any thread."""
@@ -116,7 +118,8 @@ class Shards:
         except NewerMap as error:
             problem = str(error)
         except CtrlhostError as error:
-            log.warning("shards: cannot join yet: %s", error)
+            if self._errors.is_new(text := f"cannot join yet: {error}"):
+                log.warning("shards: %s", text)
             return False
         if problem and problem != self.problem:
             log.error("%s: this replica does not join", problem)
@@ -184,7 +187,10 @@ class Shards:
                 self.membership.leave()
             self.ownership.close()
         except CtrlhostError as error:
-            log.warning("shards: %s", error)
+            if self._errors.is_new(str(error)):
+                log.warning("shards: %s", error)
+        else:
+            self._errors.end()
 
     def _record(self, me: Incarnation) -> None:
         """Count what has moved since the last step."""

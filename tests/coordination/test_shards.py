@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+from unittest import mock
 
 import pytest
 from ctrlhost_sandbox import Sandbox
@@ -18,7 +19,7 @@ from ctrlhost.coordination.shard_map import ShardMap, ShardRange
 from ctrlhost.coordination.term import Tenure
 from ctrlhost.coordination.turns import Turns
 from ctrlhost.coordination.writes import Permit, Refusals, Writes, refused
-from ctrlhost.errors import NotLeading
+from ctrlhost.errors import NotLeading, TransportError
 from ctrlhost.testing import ManualClock
 from tests.coordination.fleet_world import CONFIG, HASHES, MAP, NAMES, Node, World
 from tests.coordination.shard_simulator import fnv1a
@@ -325,6 +326,24 @@ def test_nothing_moves_when_the_api_server_was_away():
     assert [node.caches.lists for node in world.nodes] == lists
     assert world.map_writes() == writes
     assert {node.member.incarnation.transitions for node in world.nodes} == {0}
+
+
+@pytest.mark.parametrize("joined", [True, False], ids=["a member", "a newcomer"])
+def test_an_error_that_comes_back_with_each_step_is_logged_once(joined, caplog):
+    world = settled("a", "x")
+    a = world.nodes[0] if joined else world.add("b")
+    step = a.shards.step if joined else a.shards.may_join
+    a.client.find = mock.Mock(side_effect=TransportError("no right to read it"))
+    for _ in range(2):
+        a.store.stale = True
+        caplog.clear()
+        for _ in range(5):
+            step()
+        assert ["no right to read it" in message for message in caplog.messages] == [True]
+        a.clock.advance(0 if joined else 301)
+        if joined:
+            a.store.stale = False
+            step()
 
 
 @pytest.mark.behaviour("shards/SH39")
