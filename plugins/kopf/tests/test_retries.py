@@ -9,6 +9,8 @@ from typing import Any
 import ctrlhost_kopf as kopf
 import pytest
 
+import ctrlhost
+
 from plugins.kopf.tests.conftest import Running
 
 pytestmark = pytest.mark.behaviour("kopf/KO3")
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.behaviour("kopf/KO3")
 def raising(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that makes handlers which raise the given errors in turn, and record their calls."""
 
-    def make(calls: list[Any], *errors: Exception | None) -> Any:
+    def make(calls: list[Any], *errors: BaseException | None) -> Any:
         def act(retry: int, started: Any, runtime: Any) -> None:
             calls.append((retry, round(runtime.total_seconds())))
             error = errors[min(retry, len(errors) - 1)]
@@ -157,3 +159,80 @@ def test_a_retry_survives_a_restart_of_the_host(on: Any, start: Any, raising: An
     again.advance(5)
     assert calls == [(0, 0), (1, 5)]
     assert again.progress() == {}
+
+
+@pytest.mark.parametrize("error", [None, kopf.TemporaryError("wait", delay=1)], ids=["success", "error"])
+def test_what_the_server_refuses_is_not_written_again_until_a_change(on: Any, start: Any, error: Any) -> None:
+    calls: list[int] = []
+
+    @on.create(id="fn", retries=2)
+    def refused(retry: int, patch: Any, **_: Any) -> None:
+        calls.append(retry)
+        # Names of labels have no blanks.
+        patch.meta.labels["no label"] = "1"
+        if error is not None:
+            raise error
+
+    running = start()
+    running.create()
+    running.advance(1000)
+    assert calls == [0]
+    assert running.progress() == {}
+    # A change is handled at once; those that follow wait as `settings.queueing.error_delays` say: 1, 1, 2 s.
+    running.patch(spec={"a": 1})
+    running.patch(spec={"a": 2})
+    assert calls == [0, 0]
+    running.advance(0.9)
+    assert calls == [0, 0]
+    running.advance(0.1)
+    assert calls == [0, 0, 0]
+    running.patch(spec={"a": 3})
+    running.advance(1.9)
+    assert calls == [0, 0, 0]
+    running.advance(0.1)
+    assert calls == [0, 0, 0, 0]
+
+
+def test_functions_of_a_patch_that_the_server_refuses_are_not_called_again_until_a_change(on: Any, start: Any) -> None:
+    calls: list[int] = []
+
+    @on.event()
+    def refused(patch: Any, **_: Any) -> None:
+        patch.fns.append(lambda body: calls.append(1) or body["metadata"]["labels"].update({"no label": "1"}))
+
+    running = start()
+    running.create(labels={"a": "1"})
+    running.advance(1000)
+    assert len(calls) == 1
+    running.patch(spec={"a": 1})
+    assert len(calls) == 2
+
+
+def test_a_write_that_fails_for_now_is_repeated_without_a_call(on: Any, start: Any) -> None:
+    calls: list[int] = []
+
+    @on.create(id="fn")
+    def created(retry: int, **_: Any) -> str:
+        calls.append(retry)
+        return "done"
+
+    running = start()
+    running.host.faults.next("patch", ctrlhost.ServerError("the leader has changed", status=503), times=3)
+    running.create()
+    for _ in range(10):
+        running.advance(1)
+    assert running.get()["status"] == {"fn": "done"}
+    assert calls == [0]
+    assert running.progress() == {}
+
+
+def test_an_exit_is_an_error_of_the_handler(on: Any, start: Any, raising: Any) -> None:
+    calls: list[Any] = []
+    on.create(id="fn", retries=2, backoff=2)(raising(calls, SystemExit(3)))
+    running = start()
+    running.create()
+    assert outcome(running)["message"] == "sys.exit(3) does not end the host"
+    for _ in range(5):
+        running.advance(2)
+    assert calls == [(0, 0), (1, 2)]
+    assert running.progress() == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,44 @@ def test_they_end_with_the_plugin_and_begin_once_after_it(start: Callable[..., H
         for name in "ab":
             calls.wait("begin", daemon, name, count=2)
             assert running(calls, daemon, name) == 1
+
+
+ENDING = """
+    import ctrlhost_kopf as kopf
+
+    @kopf.on.create("kopfexamples")
+    def created(name, **_):
+        record("created", name)
+
+    @kopf.timer("kopfexamples", interval=600)
+    def timed(name, **_):
+        record("tick", name)
+
+    @kopf.daemon("kopfexamples", cancellation_backoff=60)
+    async def slow(stopped, name, **_):
+        record("begin", name)
+        await stopped.wait()
+        record("ending", name)
+        while not pathlib.Path(__file__).with_name("release").exists():
+            await asyncio.sleep(0.01)
+"""
+
+
+@behaviour("kopf/KO6")
+def test_none_begins_while_the_plugin_ends(start: Callable[..., HostUnderTest], calls: Calls, tmp_path: Path) -> None:
+    host = start(ENDING)
+    host.client.create(example("a"))
+    calls.wait("begin", "a")
+    with ThreadPoolExecutor() as pool:
+        stopped = pool.submit(host.stop)
+        calls.wait("ending", "a")
+        # Other handlers are called until the end.
+        host.client.create(example("b"))
+        calls.wait("created", "b")
+        (tmp_path / "operator" / "release").touch()
+        assert stopped.result()
+    assert not calls.of("begin", "b")
+    assert not calls.of("tick", "b")
 
 
 STUCK = """

@@ -241,9 +241,17 @@ async def invoke_handler(
 
 
 async def invoke(executor: Any, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function: on the loop if it is `async def`, else on a thread, which is awaited even if it is cancelled."""
-    if is_async(fn):
-        return await fn(**kwargs)
+    """Call a function: on the loop if it is `async def`, else on a thread, which is awaited even if it is cancelled.
+
+    RuntimeError for one that ends the process: others run in it.
+    """
+    try:
+        return await (fn(**kwargs) if is_async(fn) else _on_thread(executor, fn, kwargs))
+    except SystemExit as error:
+        raise RuntimeError(f"sys.exit({error.code!r}) does not end the host") from error
+
+
+async def _on_thread(executor: Any, fn: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
     call = functools.partial(contextvars.copy_context().run, functools.partial(fn, **kwargs))
     future = asyncio.get_running_loop().run_in_executor(executor, call)
     cancelled: asyncio.CancelledError | None = None

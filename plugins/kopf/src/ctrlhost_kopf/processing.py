@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: The priority of keys from a first list.
 _LISTED = -100
-#: Seconds until functions of a patch are called again that met another change.
-_CONFLICT = 0.1
+#: Answers after which the same write can succeed.
+_PASSING = (408, 409, 429)
 _HANDLED = (Reason.CREATE, Reason.UPDATE, Reason.DELETE, Reason.RESUME)
 
 
@@ -49,8 +49,12 @@ class Memory:
     idle_since: float = 0.0
     daemons: dict[str, Any] = field(default_factory=dict)
     forever_stopped: set[str] = field(default_factory=set)
-    #: Functions of a patch that could not be called yet.
+    #: Functions of a patch that could not be called yet, and a patch whose write has failed for now.
     remaining: Patch | None = None
+    unwritten: Patch | None = None
+    #: How many patches in a row the server has refused, and when the next pass may be, in seconds since the epoch.
+    refusals: int = 0
+    rests_until: float = 0.0
 
 
 async def process(
@@ -71,14 +75,34 @@ async def process(
     if memory is None:
         memory = operator.remember(resource, body, listed=ctx.priority == _LISTED)
     memory.body.replace_with(body)
-    type_: RawEventType = "MODIFIED" if memory.version else None if memory.listed else "ADDED"
-    event, memory.version = memory.version != obj.resource_version, obj.resource_version
-    present = _Pass(operator, resource, memory, type_, event=event)
-    delays = await present.run()
-    memory.remaining = await apply(operator, resource, memory.body, present.patch, ctx.async_client)
-    if memory.remaining is not None:
-        delays.append(_CONFLICT)
+    if (rest := memory.rests_until - operator.time()) > 0:
+        return ctrlhost.Result(requeue_after=rest)
+    delays = [0.0]
+    if memory.unwritten is None:
+        type_: RawEventType = "MODIFIED" if memory.version else None if memory.listed else "ADDED"
+        event, memory.version = memory.version != obj.resource_version, obj.resource_version
+        present = _Pass(operator, resource, memory, type_, event=event)
+        delays = await present.run()
+        memory.unwritten = present.patch
+    await _write(operator, resource, memory, ctx)
     return ctrlhost.Result(requeue_after=max(min(delays), 0.001)) if delays else None
+
+
+async def _write(operator: Operator, resource: Resource, memory: Memory, ctx: ctrlhost.Context) -> None:
+    """Write the patch of a pass. One that fails for now is written again before the next pass.
+
+    After one that the server refuses nothing is called until the object changes, as under kopf, and not at once then.
+    """
+    try:
+        memory.remaining = await apply(operator, resource, memory.body, memory.unwritten or Patch(), ctx.async_client)
+    except ctrlhost.ApiError as error:
+        if error.status in _PASSING or error.status >= 500:
+            raise
+        delays = [*operator.settings.queueing.error_delays] or [0]
+        memory.rests_until = operator.time() + delays[min(memory.refusals, len(delays) - 1)]
+        memory.refusals, memory.unwritten = memory.refusals + 1, None
+        raise ctrlhost.TerminalError("the server refuses what the handlers have changed") from error
+    memory.refusals, memory.unwritten = 0, None
 
 
 class _Pass:
@@ -247,14 +271,15 @@ async def apply(
             chosen = [change for change in changes if _is_of(change["path"], subresource, has_status=has_status)]
             version = (written or base)["metadata"]["resourceVersion"]
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-            if chosen:
-                written = await client.patch(*target, [test, *chosen], type="json", subresource=subresource)
+            try:
+                if chosen:
+                    written = await client.patch(*target, [test, *chosen], type="json", subresource=subresource)
+            except (ctrlhost.Conflict, ctrlhost.Invalid):
+                if (await client.get(*target))["metadata"]["resourceVersion"] == version:
+                    raise
+                return Patch(fns=patch.fns)
     except ctrlhost.NotFound:
-        return None
-    except (ctrlhost.Conflict, ctrlhost.Invalid):
-        if not patch.fns:
-            raise
-        return Patch(fns=patch.fns)
+        pass
     return None
 
 

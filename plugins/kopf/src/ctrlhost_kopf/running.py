@@ -157,7 +157,8 @@ def _without_effect(settings: Any) -> Iterator[tuple[str, list[str]]]:
     for part, own in vars(settings).items():
         known = vars(getattr(defaults, part)) if hasattr(defaults, part) else {}
         values = vars(own) if hasattr(own, "__dict__") else {"": own}
-        names = [name for name in values if name not in known or (part in _IGNORED and values[name] != known[name])]
+        ignored = known.keys() - {"error_delays"} if part in _IGNORED else ()
+        names = [name for name in values if name not in known or (name in ignored and values[name] != known[name])]
         if names:
             yield part, names
 

@@ -182,11 +182,12 @@ class Daemon:
         outcome = await execute_handler(counted, cause, state)
         deliver_results({self.handler.id: outcome}, cause.patch)
         if cause.patch:
+            remaining = None
             try:
-                await processing.apply(self.operator, cause.resource, cause.body, cause.patch)
+                remaining = await processing.apply(self.operator, cause.resource, cause.body, cause.patch)
             except ctrlhost.CtrlhostError as error:
                 cause.logger.error("%s: its changes could not be written: %s", self.handler, error)
-            self.cause = cause.replace(patch=Patch(body=cause.body))
+            self.cause = cause.replace(patch=Patch(remaining, body=cause.body))
         return state.with_outcome(outcome), outcome
 
     async def stop(self, reason: DaemonStoppingReason) -> float | None:
