@@ -243,6 +243,7 @@ def test_what_a_dead_member_had_is_given_out_in_one_write():
 def test_the_first_of_the_living_acts_at_once_when_the_first_by_name_has_died():
     world = settled("a", "b", "c")
     _, *alive = world.nodes
+    world.play(CONFIG.lease_duration - CONFIG.retry_period - 1, *alive)
     while not any(node.fleet.silent() for node in alive):
         world.play(0.1, *alive, tick=0.1)
     # The others act after half a second.

@@ -32,9 +32,9 @@ def test_a_namespace_with_half_of_all_is_named_once_by_its_owner(caplog):
     caplog.set_level(logging.WARNING)
     world = settled("a", "b", "c", "d")
     weigh(world, HUGE, 990)
-    world.play(LASTING / 2, tick=2)
+    world.play(LASTING / 2, tick=4)
     assert said(caplog, "the share of a replica") == [], "what others have may not be known yet"
-    world.play(2 * LASTING, tick=2)
+    world.play(2 * LASTING, tick=4)
     [owner] = [node for node in world.nodes if HUGE in node.names]
     assert 10 * (len(owner.names) - 1) <= 0.1 * 990, "it has given what it had besides"
     others = [len(node.names) for node in world.nodes if node is not owner]
@@ -46,7 +46,7 @@ def test_a_namespace_with_half_of_all_is_named_once_by_its_owner(caplog):
     # Another one is said, too; the same one when it was light meanwhile.
     for name, weight, lines in ((HUGE, 1100, 1), ("team-8", 990, 2), ("team-8", 10, 2), ("team-8", 990, 3)):
         weigh(world, name, weight)
-        world.play(3 * LASTING, tick=2)
+        world.play(3 * LASTING, tick=4)
         assert len(said(caplog, "the share of a replica")) == lines, (name, weight)
 
 

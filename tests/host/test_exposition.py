@@ -64,6 +64,11 @@ METRICS: dict[str, dict[str, set[str]]] = {
         "plugin": set(),
         "reason": {"timeout", "error", "series", "duplicate", "invalid"},
     },
+    "ctrlhost_shards_ranges": {"state": {"warming", "open", "closing"}},
+    "ctrlhost_shards_moves_total": {"reason": {"join", "leave", "death", "balance"}},
+    "ctrlhost_shards_handover_seconds_count": {"phase": {"warm", "open", "drain"}},
+    "ctrlhost_shards_dropped_total": {"controller": set()},
+    "ctrlhost_writes_refused_total": {"plugin": set(), "reason": {"term", "deadline", "restarted", "shard"}},
     "ctrlhost_log_dropped_total": {"plugin": set(), "reason": {"sampled", "rate", "full"}},
 }
 #: A name that is valid for a ClusterRole only.
