@@ -10,13 +10,14 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from ctrlhost.coordination.balance import Member, Pace, balance, grain, reshaped
+from ctrlhost.coordination.balance import Member, Pace, balance
 from ctrlhost.coordination.handovers import Handovers
 from ctrlhost.coordination.ownership import Phase, Span, named, spans
 from ctrlhost.coordination.repeats import Repeats
-from ctrlhost.coordination.shard_map import END, NewerMap, UnfitMap, lines_of, new_map
+from ctrlhost.coordination.shard_map import NewerMap, UnfitMap, lines_of, new_map
 from ctrlhost.coordination.turns import Turns
 from ctrlhost.coordination.unbalanced import Unbalanced
+from ctrlhost.coordination.weights import Members, Weights
 from ctrlhost.errors import CtrlhostError
 
 if TYPE_CHECKING:
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
     from ctrlhost.coordination.map_store import MapStore
     from ctrlhost.coordination.membership import Membership
     from ctrlhost.coordination.ownership import Ownership
-    from ctrlhost.coordination.shard_map import Incarnation, Line, ShardMap, ShardRange
+    from ctrlhost.coordination.shard_map import Incarnation, ShardMap, ShardRange
 
 log = logging.getLogger("ctrlhost.shards")
 
-#: Seconds between writes that only report weights, and the change of the sum, in parts of the mean, that is worth one.
-REPORT_EVERY, REPORT_FROM = 60.0, 0.1
 #: The longest wait, in seconds, for the own writes of a range to come back before it is given away.
 ECHO = 2.0
 #: Seconds over which the members that take the ranges of a dead one spread their lists.
@@ -57,24 +56,28 @@ class Shards:
         shard_by: Mapping[str, str] | None = None,
         min_members: int = 1,
         hashes: Callable[[], Collection[int]] = tuple,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare without a request. `hashes` returns those of all namespaces, for a new map."""
+        """Prepare without a request. `hashes` returns those of all namespaces, for a new map.
+
+        `moved` is called in each step when ranges may have opened or been lost, before requests that would delay runs.
+        """
         self.membership, self.fleet, self.store = membership, fleet, store
         self.ownership, self.caches = ownership, caches
         self._clock = clock
         #: What the sharded controllers of this replica are sharded by.
         self.shard_by: Mapping[str, str] = shard_by or {}
-        self._min_members, self._hashes = min_members, hashes
+        self._min_members, self._hashes, self._moved = min_members, hashes, moved
         self._pace = Pace(clock)
         self._turns = Turns(clock)
         #: What has moved to and from this replica.
         self.handovers = Handovers(clock, fleet)
         #: What no balance can change.
         self.unbalanced = Unbalanced(clock, caches.describe)
+        self._weights = Weights(ownership, caches, self.unbalanced, clock)
         #: The id of the map that this member has accepted, and whether each held Lease had it in a list since then.
         self._accepted = ""
         self._cleared = False
-        self._reported = float("-inf")
         #: Since when each range of this replica has been closed.
         self._closed: dict[Span, float] = {}
         #: Since when each closed range has had no run.
@@ -249,6 +252,10 @@ class Shards:
             members = sorted([*others, Member(me, self.membership.leaving)])
         return members
 
+    def _counts(self) -> Members:
+        members = self._members()
+        return Members(len(members), max(sum(not member.leaving for member in members), self._min_members))
+
     def _due(self, needs: Collection[Hashable]) -> set[Hashable]:
         silent = {seen.incarnation for seen in self.fleet.silent()}
         living = [member.incarnation for member in self._members() if member.incarnation not in silent]
@@ -266,6 +273,8 @@ class Shards:
         if self._add_controllers(shards):
             return
         self._wishes = self._balanced(me, shards)
+        self._hold(me, shards)
+        self._moved()
         if self._joined_at is None:
             self._joined_at = self._clock.now()
         silent = {("fence", seen.incarnation): seen for seen in self.fleet.silent()}
@@ -297,25 +306,27 @@ class Shards:
         return entry.owner is None or self.fleet.over(entry.owner)
 
     def _balanced(self, me: Incarnation, shards: ShardMap) -> dict[Span, Incarnation | None]:
-        """Return who should own each range, and let the caches hold what this member has or should have."""
+        """Return who should own each range."""
         members = self._members()
         staying = [member.incarnation for member in members if not member.leaving]
         result = balance(shards, members, min_members=self._min_members, moves=False)
-        if self._pace.moves(staying, result.spread):
+        if self._pace.moves(staying, result.spread) and self._weights.comparable(me, shards.lines, self._counts()):
             result = balance(shards, members, min_members=self._min_members)
         self._leaves = any(member.leaving for member in members if member.incarnation == me)
         self.unbalanced.left_over(result.ranges, result.unowned, len(staying) or len(members), self._min_members)
-        wishes: dict[Span, Incarnation | None] = {}
+        return {span: result.owners[span.line][place] for span, place in spans(shards)}
+
+    def _hold(self, me: Incarnation, shards: ShardMap) -> None:
+        """Let the caches hold what this member has or claims, and what it should have and others have."""
         wanted = []
         for span, place in spans(shards):
-            entry, wish = shards.lines[span.line][place], result.owners[span.line][place]
-            wishes[span] = wish
-            if me in (entry.owner, entry.claimant, wish):
+            entry = shards.lines[span.line][place]
+            # What is free is listed once the map gives it: members that start together wish for the same at first.
+            if me in (entry.owner, entry.claimant) or (self._wishes.get(span) == me and not self._is_free(entry)):
                 wanted.append(span)
         died = any(self.handovers.died(shards, span) for span in wanted)
         self.caches.hold(wanted, spread=SPREAD if died else 0.0)
         self.ownership.warmed()
-        return wishes
 
     # ---- changes ---------------------------------------------------------------------------------------------------
 
@@ -329,11 +340,14 @@ class Shards:
             entry = shards.lines[span.line][place]
             lines[span.line][place] = self._changed(me, shards, span, entry, span in free)
         changed = {name: tuple(line) for name, line in lines.items()}
-        weighed = self._weighed(me, changed)
-        if changed != shards.lines or self._worth_a_write(me, changed, weighed):
-            self._reported = self._clock.now()
-            if self.store.write(shards.next(weighed)) and self.store.shards is not None:
-                self.ownership.accept(self.store.shards, self.fleet.lives)
+        counts = self._counts()
+        weighed = self._weights.weighed(me, changed, counts)
+        if changed == shards.lines and not self._weights.worth_a_write(me, changed, weighed, counts):
+            return
+        if self.store.write(shards.next(weighed)) and self.store.shards is not None:
+            self._weights.written()
+            self.ownership.accept(self.store.shards, self.fleet.lives)
+            self._hold(me, self.store.shards)
 
     def _changed(self, me: Incarnation, shards: ShardMap, span: Span, entry: ShardRange, free: bool) -> ShardRange:
         """Return the entry as this member wants it, within what it may change."""
@@ -361,33 +375,3 @@ class Shards:
         if not self.caches.echoed(span) and now < drained + ECHO:
             return False
         return self.ownership.surrender(span)
-
-    def _weighed(self, me: Incarnation, lines: Mapping[str, Line]) -> dict[str, Line]:
-        """Return the lines with the own open ranges weighed, cut and joined."""
-        open_here = [span for span, phase in self.ownership.phases().items() if phase is Phase.OPEN]
-        held = {span: self.caches.contents(span) for span in open_here}
-        total = sum(weight for contents in held.values() for _, weight in contents)
-        for name, line in lines.items():
-            ends = [*(entry.start for entry in line[1:]), END]
-            spans_of_line = [Span(name, entry.start, end) for entry, end in zip(line, ends, strict=True)]
-            total += sum(entry.weight for entry, span in zip(line, spans_of_line, strict=True) if span not in held)
-        count = max(sum(not member.leaving for member in self._members()), self._min_members)
-        self.unbalanced.weigh(held, total, count)
-        limit = grain(total, count)
-        return {
-            name: reshaped(line, {me}, limit, lambda start, end, name=name: held.get(Span(name, start, end)))  # type: ignore[misc]
-            for name, line in lines.items()
-        }
-
-    def _worth_a_write(self, me: Incarnation, lines: Mapping[str, Line], weighed: Mapping[str, Line]) -> bool:
-        """Return whether the own ranges have other cuts, or for a minute other weights that count."""
-        if any(
-            [entry.start for entry in line] != [entry.start for entry in weighed[name]] for name, line in lines.items()
-        ):
-            return True
-        before, after = (
-            sum(entry.weight for line in each.values() for entry in line if entry.owner == me)
-            for each in (lines, weighed)
-        )
-        mean = sum(entry.weight for line in lines.values() for entry in line) / max(len(self._members()), 1)
-        return abs(after - before) > REPORT_FROM * mean and self._clock.now() >= self._reported + REPORT_EVERY

@@ -68,7 +68,7 @@ class HostShards:
         self.fleet = Fleet(self._client, self.namespace, settings.name, clock, times, self.membership.name)
         self.store = MapStore(self._client, self.namespace, settings.name, times.request_timeout)
         caches = ShardCaches(factory, plugins)
-        #: What has opened, and what was lost, since the last step.
+        #: What has opened, and what was lost, of which the plugins do not know yet.
         self._opened: deque[Span] = deque()
         self._lost: deque[Span] = deque()
         self._wake = threading.Event()
@@ -84,6 +84,7 @@ class HostShards:
             clock,
             min_members=settings.min_members,
             hashes=self._hashes,
+            moved=self._tell,
         )
         #: What the controllers use.
         self.keys = SharedKeys(self.ownership, self.membership.tenure, self.whose)
@@ -174,13 +175,17 @@ class HostShards:
         self._declare()
         self._announce()
         self.shards.step()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let the plugins know what has opened and what was lost."""
         opened = [self._opened.popleft() for _ in range(len(self._opened))]
         lost = [self._lost.popleft() for _ in range(len(self._lost))]
         for plugin in self._plugins if opened or lost else ():
             plugin.moved(opened, lost)
 
     def _opens(self, span: Span) -> None:
-        """Hold the runs of a range until its plugins have been told and its objects are queued; `_step` does both."""
+        """Hold the runs of a range until its plugins have been told and its objects are queued; `_tell` does both."""
         for controller in self.controllers():
             controller.opening(span)
         self._opened.append(span)

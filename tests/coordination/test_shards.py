@@ -569,6 +569,56 @@ def test_weights_alone_are_written_once_a_minute_and_only_if_they_count():
     assert len(line) == ranges, "what grows evenly is not cut"
 
 
+def heavy(*names: str, min_members: int) -> World:
+    """Return a new fleet whose namespaces have 20 objects each, which a new map does not know."""
+    world = World(min_members=min_members)
+    for name in names:
+        start_heavy(world, name)
+    return world
+
+
+def start_heavy(world: World, name: str) -> Node:
+    node = world.add(name)
+    plain = node.caches.contents
+    node.caches.contents = lambda span: [(place, 20) for place, _ in plain(span)]
+    return node
+
+
+def listed(world: World) -> list[int]:
+    """Return how many names each member has listed."""
+    return [sum(len(node.caches.contents(span)) for span in node.caches.lists) for node in world.nodes]
+
+
+@pytest.mark.behaviour("shards/SH21")
+@pytest.mark.parametrize("late", [0, 1, 2, 3])
+def test_members_that_start_together_list_nothing_twice_though_one_takes_long(late):
+    world = heavy("a", "b", "c", "d", min_members=4)
+    slow = world.nodes[late]
+    slow.caches.slow = True
+    world.play(10)
+    assert not slow.names
+    for node in world.nodes:
+        assert node is slow or 20 <= len(node.names) <= 28
+    slow.caches.list()
+    slow.caches.slow = False
+    world.play(20)
+    assert world.owned() == set(NAMES)
+    assert sum(listed(world)) == len(NAMES)
+    assert {entry.weight % 20 for entry in world.shards.lines["namespace"]} == {0}, "all have reported"
+
+
+@pytest.mark.behaviour("shards/SH20")
+def test_a_member_that_comes_late_takes_no_more_than_its_part():
+    world, most = heavy(min_members=4), 0
+    for number in range(4):
+        start_heavy(world, f"replica-{number}")
+        world.play(90)
+        most = max(most, *(len(node.names) for node in world.nodes))
+        assert len(world.owned()) >= 20 * (number + 1)
+    assert most <= 28
+    assert world.owned() == set(NAMES)
+
+
 def test_a_map_that_would_be_too_long_stays_as_it_is():
     world = settled("a")
     [a] = world.nodes
