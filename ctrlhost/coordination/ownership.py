@@ -256,6 +256,11 @@ class Ownership:
             part = self._find(line, place)
             return part is not None and part.phase is Phase.OPEN and part.tenure.term is None
 
+    @property
+    def any_open(self) -> bool:
+        """Whether a range is open here."""
+        return Phase.OPEN in self.phases().values()
+
     def phases(self) -> dict[Span, Phase]:
         """Return the ranges of this replica."""
         with self._lock:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ctrlhost.controller.context import bound
 from ctrlhost.controller.sentences import grant
-from ctrlhost.coordination.ownership import Phase
 from ctrlhost.coordination.writes import refused
 from ctrlhost.health import Check
 from ctrlhost.reflector.reflector import NO_PERMISSION
@@ -299,7 +298,7 @@ class Attempt:
                 self._check_alive()
                 context.services.candidacy.join()
                 shards = context.services.shards
-                if shards is not None and Phase.OPEN in shards.ownership.phases().values():
+                if shards is not None and shards.ownership.any_open:
                     # As for an earlier attempt.
                     self.moved((), ())
             if synced:
