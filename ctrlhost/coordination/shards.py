@@ -161,8 +161,11 @@ class Shards:
     def awaits_takers(self) -> bool:
         """Return whether others are to take ranges of this member, which leaves; callable from any thread.
 
-        False once it is known that the rest stays without an owner, since fewer than `min_members` are left.
+        False once it is known that the rest stays without an owner, since fewer than `min_members` are left, and while
+        this member cannot give what others claim, since the map does not suit it.
         """
+        if self.problem:
+            return False
         wishes = self._wishes
         return not self._leaves or any(wishes.get(span) is not None for span in self.ownership.phases())
 

@@ -223,6 +223,7 @@ def test_after_a_map_of_a_later_version_a_fleet_goes_on(how, caplog):
     world.rewrite('{"v": 2}')
     world.play(20)
     assert all(node.member.leaving and unready(node) and not node.names for node in world.nodes)
+    assert not any(node.shards.awaits_takers() for node in world.nodes), "they can stop at once"
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 2, "said once by each"
     if how == "deleted":
         world.server.delete(MAP)
