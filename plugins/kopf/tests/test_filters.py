@@ -237,3 +237,24 @@ def test_contradictions_are_refused(on: Any) -> None:
     for names in ((), ("a", "b", "c", "d"), ("",)):
         with pytest.raises(TypeError):
             kopf.on.create(*names)
+
+
+@pytest.mark.behaviour("kopf/KO3")
+def test_a_filter_that_fails_is_called_again_after_a_change(
+    on: Any, start: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Any] = []
+
+    def broken(spec: Any, **_: Any) -> bool:
+        asked.append(spec.get("a"))
+        return bool(spec["a"])
+
+    calls: list[Any] = []
+    on.create(when=broken)(lambda spec, **_: calls.append(spec["a"]))
+    running = start()
+    running.create()
+    running.advance(1000)
+    assert asked == [None]
+    assert "KeyError: 'a'" in caplog.text
+    running.patch(spec={"a": 1})
+    assert calls == [1]

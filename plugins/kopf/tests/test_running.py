@@ -199,7 +199,9 @@ def test_a_file_that_runs_its_operator_itself_is_one(
 
 
 SETTINGS = """
-    import kopf
+    import kopf, signal
+
+    signal.signal(signal.SIGUSR2, lambda *_: record("signal"))
 
     @kopf.on.login()
     def login(**_):
@@ -208,6 +210,7 @@ SETTINGS = """
 
     @kopf.on.startup()
     async def configure(settings, memo, **_):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, record, "signal")
         settings.peering.name = "mine"
         settings.peering.mandatory = True
         settings.watching.server_timeout = 10
@@ -237,6 +240,8 @@ SETTINGS = """
 @behaviour("kopf/KO11")
 def test_what_has_no_effect_is_said_in_one_line_each(run: Run, client: Client, calls: Calls, tmp_path: Path) -> None:
     host = run("--kopf", str(operator(tmp_path, "configured", SETTINGS, calls)))
+    host.line("no effect of the handler of SIGUSR2: the host ends the operator")
+    host.line("no effect of the handler of SIGTERM: the host ends the operator")
     host.line("kopf.on.login has no effect: the credentials of the host count")
     host.line("no effect of settings.peering: name, mandatory", "`ctrlhost run --leader-elect` elects a leader")
     host.line("no effect of settings.watching: server_timeout")
@@ -253,6 +258,7 @@ def test_what_has_no_effect_is_said_in_one_line_each(run: Run, client: Client, c
     assert host.stop() == 0
     assert calls.of("cleanup") == [["cleanup", True]]
     assert not calls.of("login")
+    assert not calls.of("signal")
 
 
 INSTALLS = """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import contextvars
 import importlib
 import signal
 import sys
 import threading
 from importlib.abc import MetaPathFinder
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +16,17 @@ import ctrlhost
 import ctrlhost_kopf
 from ctrlhost_kopf import registry, running
 from ctrlhost_kopf.plugin import Operator
+from ctrlhost_kopf.sources import Source
 from ctrlhost_kopf.unsupported import NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import ModuleType
 
-#: The functions by which a file runs its operator itself.
-_RUNS = frozenset({"run", "operator", "spawn_tasks"})
 #: One at a time: files share `sys.path`, and the modules beside them.
 _lock = threading.Lock()
 _folders: list[Path] = []
+_signal = signal.signal
 
 
 class _PrivateModules(MetaPathFinder):
@@ -45,6 +44,7 @@ def load(source: str, name: str) -> Operator:
     A file that runs its operator itself is run as `python FILE` does, on a thread of its own: it goes on after
     `kopf.run` when the plugin has ended. Raises what the import raises.
     """
+    parsed = Source(Path(source)) if source.endswith(".py") else None
     handlers = registry.OperatorRegistry()
     operator = Operator(handlers, name)
     errors: list[BaseException] = []
@@ -54,7 +54,7 @@ def load(source: str, name: str) -> Operator:
         registry.current.set(handlers)
         running.set_current(operator)
         try:
-            _execute(source, name)
+            _execute(source, name, parsed)
         except BaseException as error:  # noqa: BLE001 - it is raised again, or logged
             if operator.claimed.is_set() and not isinstance(error, SystemExit):
                 running.log.exception("%s: the file has failed beside its operator", name)
@@ -71,8 +71,9 @@ def load(source: str, name: str) -> Operator:
         )
         thread.start()
         operator.claimed.wait()
-        operator.sources = _sources(source, before)
-        operator.libraries = {library for path in operator.sources for library in imports_of(path)}
+        operator.sources = _files(source, before)
+        parts = [parsed, *map(Source, operator.sources[1:])] if parsed else map(Source, operator.sources)
+        operator.libraries = {library for part in parts for library in part.imports}
     if ended.is_set() and errors:
         raise _explained(errors[0])
     if ended.is_set() and operator.registry.is_empty:
@@ -100,19 +101,19 @@ def _replace_kopf() -> None:
     sys.meta_path.insert(0, _PrivateModules())
 
 
-def _execute(source: str, name: str) -> None:
-    if not source.endswith(".py"):
+def _execute(source: str, name: str, parsed: Source | None) -> None:
+    if parsed is None:
         _prepend(Path.cwd())
+        _ignore_signals()
         importlib.import_module(source)
         return
-    path = Path(source)
-    _prepend(path.parent)
-    # Not the name of the file, which may be that of another module.
-    module_name = f"__kopf_script_{name}__"
-    if _runs_itself(path):
-        module_name = "__main__"
+    _prepend(Path(source).parent)
+    if ctrlhost_kopf.__name__ not in parsed.imports:
+        # In a process of its own.
         _ignore_signals()
-    spec = spec_from_file_location(module_name, path)
+    # Not the name of the file, which may be that of another module.
+    module_name = "__main__" if parsed.runs_itself else f"__kopf_script_{name}__"
+    spec = spec_from_file_location(module_name, source)
     if spec is None or spec.loader is None:
         raise ImportError(f"{source} cannot be imported")
     module = sys.modules[module_name] = module_from_spec(spec)
@@ -120,10 +121,12 @@ def _execute(source: str, name: str) -> None:
 
 
 def _ignore_signals() -> None:
-    """Let files that run their operator itself register handlers of signals, which Python refuses to their threads.
+    """Let operators register handlers of signals, which Python refuses to their threads.
 
     Without effect: the host ends the operator. Those of a loop are registered by the same functions.
     """
+    if signal.signal is not _signal:
+        return
 
     def only_on_the_main_thread(fn: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -153,42 +156,9 @@ def _prepend(folder: Path) -> None:
     importlib.invalidate_caches()
 
 
-def _runs_itself(path: Path) -> bool:
-    """Return whether a file imports `kopf` and calls what runs an operator."""
-    tree = ast.parse(path.read_bytes(), path)
-    if "kopf" not in imports_of(path):
-        return False
-    called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return any(
-        (isinstance(function, ast.Attribute) and function.attr in _RUNS and _is_kopf(function.value))
-        for function in called
-    )
-
-
-def _is_kopf(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "kopf"
-
-
-def imports_of(path: Path) -> set[str]:
-    """Return the top-level modules that a source imports, also within functions."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes(), path)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            names.add(node.module.partition(".")[0])
-    return names
-
-
-def _sources(source: str, before: Sequence[str] | set[str]) -> list[Path]:
-    """Return the file, and those that it has imported from its own folder."""
-    if source.endswith(".py"):
-        first = Path(source)
-    else:
-        spec = find_spec(source)
-        first = Path(spec.origin) if spec is not None and spec.origin else Path()
-    imported = (getattr(sys.modules.get(name), "__file__", None) for name in set(sys.modules) - set(before))
-    beside = {
-        path for file in imported if file and (path := Path(file)).suffix == ".py" and first.parent in path.parents
-    }
-    return [first, *sorted(beside - {first})]
+def _files(source: str, before: set[str]) -> list[Path]:
+    """Return the file of the operator, and those that it has imported from its own folder."""
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in (source, *sys.modules.keys() - before)}
+    first = Path(source if source.endswith(".py") else files[source] or source)
+    beside = {Path(file) for file in files.values() if file and file.endswith(".py")}
+    return [first, *sorted(path for path in beside if first.parent in path.parents and path != first)]

@@ -52,8 +52,8 @@ class Memory:
     #: Functions of a patch that could not be called yet, and a patch whose write has failed for now.
     remaining: Patch | None = None
     unwritten: Patch | None = None
-    #: How many patches in a row the server has refused, and when the next pass may be, in seconds since the epoch.
-    refusals: int = 0
+    #: How many passes in a row have failed, and when the next may be, in seconds since the epoch.
+    failures: int = 0
     rests_until: float = 0.0
 
 
@@ -77,32 +77,42 @@ async def process(
     memory.body.replace_with(body)
     if (rest := memory.rests_until - operator.time()) > 0:
         return ctrlhost.Result(requeue_after=rest)
-    delays = [0.0]
-    if memory.unwritten is None:
-        type_: RawEventType = "MODIFIED" if memory.version else None if memory.listed else "ADDED"
-        event, memory.version = memory.version != obj.resource_version, obj.resource_version
-        present = _Pass(operator, resource, memory, type_, event=event)
-        delays = await present.run()
-        memory.unwritten = present.patch
-    await _write(operator, resource, memory, ctx)
+    try:
+        delays = await _handle(operator, resource, memory, ctx, obj.resource_version)
+    except Exception as error:
+        if isinstance(error, ctrlhost.CtrlhostError) and not _is_refused(error):
+            raise
+        # As under kopf, nothing is called until the object changes, and not at once then.
+        pauses = [*operator.settings.queueing.error_delays] or [0]
+        memory.rests_until = operator.time() + pauses[min(memory.failures, len(pauses) - 1)]
+        memory.failures, memory.unwritten = memory.failures + 1, None
+        if _is_refused(error):
+            raise ctrlhost.TerminalError("the server refuses what the handlers have changed") from error
+        LocalObjectLogger(body=body).exception("handling has ended early")
+        raise ctrlhost.TerminalError("a filter or a storage of the operator has failed") from error
+    memory.failures = 0
     return ctrlhost.Result(requeue_after=max(min(delays), 0.001)) if delays else None
 
 
-async def _write(operator: Operator, resource: Resource, memory: Memory, ctx: ctrlhost.Context) -> None:
-    """Write the patch of a pass. One that fails for now is written again before the next pass.
+async def _handle(
+    operator: Operator, resource: Resource, memory: Memory, ctx: ctrlhost.Context, version: str
+) -> list[float]:
+    """Make a pass and write its patch; one whose write fails for now is written again before the next pass."""
+    delays = [0.0]
+    if memory.unwritten is None:
+        type_: RawEventType = "MODIFIED" if memory.version else None if memory.listed else "ADDED"
+        event, memory.version = memory.version != version, version
+        present = _Pass(operator, resource, memory, type_, event=event)
+        delays = await present.run()
+        memory.unwritten = present.patch
+    memory.remaining = await apply(operator, resource, memory.body, memory.unwritten, ctx.async_client)
+    memory.unwritten = None
+    return delays
 
-    After one that the server refuses nothing is called until the object changes, as under kopf, and not at once then.
-    """
-    try:
-        memory.remaining = await apply(operator, resource, memory.body, memory.unwritten or Patch(), ctx.async_client)
-    except ctrlhost.ApiError as error:
-        if error.status in _PASSING or error.status >= 500:
-            raise
-        delays = [*operator.settings.queueing.error_delays] or [0]
-        memory.rests_until = operator.time() + delays[min(memory.refusals, len(delays) - 1)]
-        memory.refusals, memory.unwritten = memory.refusals + 1, None
-        raise ctrlhost.TerminalError("the server refuses what the handlers have changed") from error
-    memory.refusals, memory.unwritten = 0, None
+
+def _is_refused(error: Exception) -> bool:
+    """Return whether the server answers the same request so again."""
+    return isinstance(error, ctrlhost.ApiError) and error.status < 500 and error.status not in _PASSING
 
 
 class _Pass:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING
 
+from ctrlhost_kopf.sources import Source
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ctrlhost_kopf.plugin import Operator
     from ctrlhost_kopf.registry import Selector
@@ -44,7 +46,7 @@ def notes(operator: Operator) -> list[str]:
     """Return a line for each kind of request that the operator's own clients make, as far as the source shows it."""
     requests: dict[str, str] = {}
     for path in operator.sources:
-        for line, request in _requests(ast.parse(path.read_bytes()), operator.libraries):
+        for line, request in _requests(path) if operator.libraries & _OFFICIAL else ():
             requests.setdefault(request, f"{path.name}:{line}")
     lines = [f"{operator.name}: add the right to {request} ({place})" for request, place in requests.items()]
     if libraries := sorted(operator.libraries & _OTHERS):
@@ -54,11 +56,9 @@ def notes(operator: Operator) -> list[str]:
     return lines
 
 
-def _requests(tree: ast.AST, libraries: set[str]) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree) if libraries & _OFFICIAL else ():
-        function = node.func if isinstance(node, ast.Call) else node
-        name = function.attr if isinstance(function, ast.Attribute) else ""
-        if not isinstance(node, ast.Call) or (call := _METHOD.fullmatch(name)) is None:
+def _requests(path: Path) -> Iterator[tuple[int, str]]:
+    for function, node in Source(path).calls:
+        if (call := _METHOD.fullmatch(function.attr)) is None:
             continue
         verb, kind, suffix = call.groups()
         if kind == "custom_object":
