@@ -10,7 +10,6 @@ import ctrlhost_kopf as kopf
 import pytest
 
 import ctrlhost
-
 from plugins.kopf.tests.conftest import Running
 
 pytestmark = pytest.mark.behaviour("kopf/KO3")
