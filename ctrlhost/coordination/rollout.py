@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from ctrlhost.coordination.shard_map import line_of
@@ -17,14 +18,16 @@ def partial(
 ) -> dict[str, float]:
     """Return those of these controllers that some live members lack, with the part of the weight that has them, 0 to 1.
 
-    `members` are the live members with the controllers that each has.
+    `members` are the live members with the controllers that each has. One without any on a line reports no weight of
+    its ranges there: each counts as one of the others.
     """
     parts = {}
     for name, by in sorted(shard_by.items()):
         having = {member for member, controllers in members.items() if name in controllers}
         if len(having) < len(members):
             line = shards.lines.get(line_of(by), ())
-            total = sum(entry.weight for entry in line)
+            known = [entry.weight for entry in line if entry.weight]
             have = sum(entry.weight for entry in line if entry.owner in having)
-            parts[name] = have / total if total else 0.0
+            lack = sum(entry.weight or mean(known) for entry in line if entry.owner not in having) if known else 0
+            parts[name] = have / (have + lack) if have else 0.0
     return parts

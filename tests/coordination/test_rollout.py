@@ -21,6 +21,17 @@ def test_each_has_the_part_of_its_line_whose_owners_have_it():
     assert partial(SHARDS, {A: ["new"]}, {"new": "name"}) == {}
 
 
+def test_ranges_of_members_that_have_nothing_on_a_line_count_as_those_of_others():
+    line = (
+        ShardRange(0, A, None, 4),
+        ShardRange(END // 4, A, None, 2),
+        ShardRange(END // 2, B),
+        ShardRange(END - 9, C),
+    )
+    members = {A: ["new"], B: [""], C: [""]}
+    assert partial(ShardMap("id", 1, {"uid": line}), members, {"new": "uid"}) == {"new": 0.5}
+
+
 def test_a_line_without_weight_or_entries_has_no_part():
     empty = ShardMap("id", 1, {"uid": (ShardRange(0, A),)})
     assert partial(empty, {A: ["x", "y"], B: [""]}, {"x": "uid", "y": "namespace"}) == {"x": 0.0, "y": 0.0}
