@@ -42,6 +42,9 @@ OPERATOR = """
     def locked(name, **_):
         raise kopf.AdmissionError(f"{name} is locked", code=403)
 
+    @kopf.on.validate("example.com", "v1", "absent", id="early")
+    def early(**_): ...
+
     @kopf.on.validate("kopfexamples", when=lambda spec, **_: spec.get("when"))
     def never(**_):
         raise kopf.AdmissionError("when")
@@ -49,13 +52,17 @@ OPERATOR = """
 
 
 @pytest.mark.behaviour("kopf/KO17")
-def test_they_are_called_as_by_kopf(ctrlhost_host: Callable[..., HostUnderTest], tmp_path: Path, sandbox: Any) -> None:
+def test_they_are_called_as_by_kopf(
+    ctrlhost_host: Callable[..., HostUnderTest], tmp_path: Path, sandbox: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = Calls(tmp_path)
     plugin = foreign(operator(tmp_path / "operator", "admission", OPERATOR, calls))
     host = ctrlhost_host(plugin, server=sandbox, start=False, least_privilege=False)
     client = host.client
     install(client)
     host.start(check=True)
+    early = "webhook early: the server does not serve example.com/v1/absent: it is registered at the next start"
+    assert early in caplog.messages
 
     for bad, code, message in (
         ("admission", 429, "not that"),

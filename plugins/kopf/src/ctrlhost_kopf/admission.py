@@ -65,6 +65,9 @@ def register(operator: Operator, host: ctrlhost.PluginContext, resources: Iterab
     names: set[str] = set()
     for handler in operator.registry.webhooks:
         selected = handler.selector.select(resources) if handler.selector is not None else []
+        if not selected:
+            text = "webhook %s: the server does not serve %s: it is registered at the next start"
+            host.log.warning(text, handler.id, handler.selector)
         for resource in selected:
             several = f"-{resource.plural}" if len(selected) > 1 else ""
             host.add_webhook(
