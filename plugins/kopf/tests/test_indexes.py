@@ -220,3 +220,16 @@ def test_asap_prefers_those_with_fewer_attempts(on: Any, start: Any) -> None:
     assert kopf.get_default_lifecycle() is kopf.lifecycles.all_at_once
     kopf.set_default_lifecycle(None)
     assert kopf.get_default_lifecycle() is kopf.lifecycles.asap
+
+
+def test_handlers_of_startup_get_the_indexes_that_are_filled_later(on: Any, start: Any) -> None:
+    kept: list[Any] = []
+    on.startup()(lambda by_a, **_: kept.append((by_a, len(by_a))))
+
+    on.index(id="by_a")(lambda spec, name, **_: {spec["a"]: name})
+
+    running = start()
+    running.create(a=1)
+    ((index, length),) = kept
+    assert length == 0
+    assert {key: list(values) for key, values in index.items()} == {1: ["ex"]}

@@ -29,7 +29,6 @@ from ctrlhost_kopf.bodies import (
     Body,
     BodyEssence,
     HandlerId,
-    Index,
     Labels,
     Memo,
     Meta,
@@ -41,7 +40,6 @@ from ctrlhost_kopf.bodies import (
     Resource,
     Spec,
     Status,
-    Store,
     build_object_reference,
     build_owner_reference,
 )
@@ -65,6 +63,7 @@ from ctrlhost_kopf.hierarchies import (
     label,
     remove_owner_reference,
 )
+from ctrlhost_kopf.indexing import Index, Store
 from ctrlhost_kopf.lifecycles import get_default_lifecycle, set_default_lifecycle
 from ctrlhost_kopf.on import daemon, index, register, subhandler, timer
 from ctrlhost_kopf.patches import Patch, PatchFn

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from ctrlhost_kopf.dicts import View
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 Labels: TypeAlias = Mapping[str, str]
 Annotations: TypeAlias = Mapping[str, str]
@@ -119,14 +116,6 @@ class Memo(dict[Any, Any]):
             del self[name]
         except KeyError as error:
             raise AttributeError(str(error)) from error
-
-
-class Store(Collection[_V], Generic[_V]):
-    """The values under one key of an index."""
-
-
-class Index(Mapping[_K, Store[_V]], Generic[_K, _V]):
-    """The values that the handlers of an index have returned, by key."""
 
 
 @dataclass(frozen=True)

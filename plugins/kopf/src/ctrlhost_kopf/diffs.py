@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Self
 
 from ctrlhost_kopf.dicts import FieldPath, resolve
 
@@ -46,37 +46,28 @@ class DiffItem(NamedTuple):  # noqa: PLW1641 - it has the hash of a tuple
         return self.operation
 
 
-class Diff(Sequence[DiffItem]):
-    """The changes from one state to another."""
+class Diff(tuple[DiffItem, ...]):
+    """The changes from one state to another, equal to a sequence of these."""
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
-        self._items = tuple(DiffItem(*item) for item in items)
+    __slots__ = ()
 
-    def __hash__(self) -> int:
-        return hash(self._items)
+    def __new__(cls, items: Iterable[Any] = ()) -> Self:
+        return super().__new__(cls, (DiffItem(*item) for item in items))
 
-    def __repr__(self) -> str:
-        return repr(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @overload
-    def __getitem__(self, index: int) -> DiffItem: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[DiffItem]: ...
-    def __getitem__(self, index: int | slice) -> DiffItem | Sequence[DiffItem]:
-        return self._items[index]
+    __hash__ = tuple.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return self._items == tuple(other) if isinstance(other, Sequence) else NotImplemented
+        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return tuple(self) != tuple(other) if isinstance(other, Sequence) else NotImplemented
 
     def reduce(self, path: FieldPath) -> Diff:
         """Return the changes in a field, with paths that begin there."""
         return Diff(self._reduced(path))
 
     def _reduced(self, path: FieldPath) -> Iterator[DiffItem]:
-        for item in self._items:
+        for item in self:
             field = tuple(item.field)
             if field[: len(path)] == path:
                 yield item._replace(field=field[len(path) :])

@@ -80,6 +80,13 @@ def _matches_metadata(pattern: Mapping[str, Any] | None, content: Mapping[str, s
     return True
 
 
+def label_selector(labels: Mapping[str, Any]) -> str:
+    """Return the constant ones among the labels that a handler wants as a selector of the server."""
+    special = {PRESENT: "{}", ABSENT: "!{}"}
+    constant = {key: value for key, value in labels.items() if not callable(value)}
+    return ",".join(special.get(value, "{}={}").format(key, value) for key, value in constant.items())
+
+
 def _matches_value(handler: Handler, cause: Cause) -> bool:
     """Return whether the field has the value, now or before the change."""
     states = (cause.new, cause.old) if cause.group == "change" else (cause.body,)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ctrlhost_kopf import lifecycles
-from ctrlhost_kopf.bodies import Index, Store
 from ctrlhost_kopf.execution import Cause, ErrorsMode, execute_handlers
 from ctrlhost_kopf.filters import matching
 from ctrlhost_kopf.progress import State
@@ -14,13 +13,17 @@ from ctrlhost_kopf.progress import State
 if TYPE_CHECKING:
     from ctrlhost_kopf.processing import Memory
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 #: The namespace, name and uid of an object.
 _Key = tuple[Any, ...]
 
 
-class _Store(Store[Any]):
+class Store(Collection[_V], Generic[_V]):
+    """The values under one key of an index."""
+
     def __init__(self) -> None:
-        self.values: dict[_Key, Any] = {}
+        self.values: dict[_Key, _V] = {}
 
     def __repr__(self) -> str:
         return repr(list(self.values.values()))
@@ -28,18 +31,18 @@ class _Store(Store[Any]):
     def __len__(self) -> int:
         return len(self.values)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_V]:
         return iter(list(self.values.values()))
 
     def __contains__(self, value: object) -> bool:
         return value in self.values.values()
 
 
-class Values(Index[Any, Any]):
-    """An index that its handlers fill."""
+class Index(Mapping[_K, Store[_V]], Generic[_K, _V]):
+    """The values that the handlers of an index have returned, by key."""
 
     def __init__(self) -> None:
-        self._stores: dict[Any, _Store] = {}
+        self._stores: dict[_K, Store[_V]] = {}
 
     def __repr__(self) -> str:
         return repr(self._stores)
@@ -47,18 +50,22 @@ class Values(Index[Any, Any]):
     def __len__(self) -> int:
         return len(self._stores)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_K]:
         return iter(list(self._stores))
 
-    def __getitem__(self, key: Any) -> _Store:
+    def __getitem__(self, key: _K) -> Store[_V]:
         return self._stores[key]
 
     def replace(self, source: _Key, value: Any) -> None:
         """Set what an object has in the index: a mapping has its own keys, any other value the key None."""
-        values = value if isinstance(value, Mapping) else {None: value}
+        values: Mapping[Any, Any] = value if isinstance(value, Mapping) else {None: value}
         for key in values:
-            self._stores.setdefault(key, _Store()).values[source] = values[key]
+            self._stores.setdefault(key, Store()).values[source] = values[key]
         self.discard(source, keep=values)
+
+    def clear(self) -> None:
+        """Remove all objects."""
+        self._stores.clear()
 
     def discard(self, source: _Key, keep: Mapping[Any, Any] | None = None) -> None:
         """Remove what an object has under other keys."""

@@ -14,7 +14,8 @@ import ctrlhost
 from ctrlhost_kopf import admission, lifecycles, rights, running, spawning
 from ctrlhost_kopf.bodies import Body, Memo, Resource
 from ctrlhost_kopf.execution import Cause, execute_handlers
-from ctrlhost_kopf.indexing import Values, index_object
+from ctrlhost_kopf.filters import label_selector
+from ctrlhost_kopf.indexing import Index, index_object
 from ctrlhost_kopf.patches import Patch
 from ctrlhost_kopf.posting import LocalObjectLogger, operator_var
 from ctrlhost_kopf.processing import Memory, process
@@ -46,7 +47,7 @@ class Operator:
         self.memo: Any = Memo()
         #: Chooses the handlers of a pass; None for the default.
         self.lifecycle: Any = None
-        self.indexers: dict[str, Values] = {}
+        self.indexers: dict[str, Index[Any, Any]] = {}
         self.memories: dict[tuple[Resource, str, str], Memory] = {}
         #: Done when the handlers of on.startup have ended, and when those of on.cleanup have.
         self.ready: Future[None] = Future()
@@ -118,6 +119,7 @@ class Operator:
         self._lock, self._settled = asyncio.Lock(), asyncio.Event()
         self.memories.clear()
         self._kinds.clear()
+        self.indexers = {handler.id: Index() for handler in self.registry.indexing}
         plugin.add_cleanup(partial(_finish, self.stopped))
         plugin.add_cleanup(self._clean_up)
         plugin.add_task("startup", self._start)
@@ -223,7 +225,8 @@ class Operator:
     async def _begin(self) -> None:
         """Forget the former term, and index the objects that are cached: they were there before the operator."""
         self.memories.clear()
-        self.indexers = {handler.id: Values() for handler in self.registry.indexing}
+        for index in self.indexers.values():
+            index.clear()
         operator_var.set(self)
         cached = [(kind, obj) for kind, (_, informer) in self._kinds.items() for obj in informer.lister.list()]
         self._listed = {obj.uid for _, obj in cached}
@@ -275,26 +278,16 @@ def _finish(future: Future[None]) -> None:
 
 
 def _resource(kind: Any) -> Resource:
-    return Resource(
-        kind.group,
-        kind.version,
-        kind.plural,
-        kind.kind,
-        kind.singular,
-        frozenset(kind.short_names),
-        frozenset(kind.categories),
-        frozenset(kind.subresources),
-        kind.namespaced,
-        kind.preferred,
-        frozenset(kind.verbs),
-    )
+    fields = {name: getattr(kind, name) for name in ("group", "version", "plural", "kind", "singular")}
+    fields |= {name: frozenset(getattr(kind, name)) for name in ("categories", "subresources", "verbs")}
+    facts = {"namespaced": kind.namespaced, "preferred": kind.preferred}
+    return Resource(shortcuts=frozenset(kind.short_names), **facts, **fields)
 
 
 def _label_selector(handlers: Iterable[Handler]) -> str | None:
     """Return the labels that all handlers of a kind want, if none of them must know when an object loses them."""
     wanted = [handler.labels or {} for handler in handlers]
-    constant = all(isinstance(value, str) for labels in wanted for value in labels.values())
+    constant = not any(callable(value) for labels in wanted for value in labels.values())
     leaves = any(handler.group != "change" or handler.requires_finalizer for handler in handlers)
-    if not constant or leaves or any(labels != wanted[0] for labels in wanted):
-        return None
-    return ",".join(f"{key}={value}" for key, value in wanted[0].items()) or None
+    agree = constant and not leaves and all(labels == wanted[0] for labels in wanted)
+    return label_selector(wanted[0]) or None if agree else None

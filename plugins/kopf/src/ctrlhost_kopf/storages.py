@@ -85,6 +85,21 @@ class _Annotations:
             ensure(patch, ("metadata", "annotations", name), "yes")
 
 
+class _Field:
+    """The path of a field in which `{name}` is replaced; set as kopf's paths are."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = f"_{name}"
+
+    def __get__(self, storage: Any, owner: type | None = None) -> FieldPath:
+        path: FieldPath = getattr(storage, self._slot)
+        return path
+
+    def __set__(self, storage: Any, field: FieldSpec) -> None:
+        named = field.format(name=storage.name) if isinstance(field, str) else field
+        setattr(storage, self._slot, parse_field(named))
+
+
 def _drop_annotations(essence: dict[str, Any], dropped: Any) -> None:
     annotations = resolve(essence, "metadata.annotations", None)
     if isinstance(annotations, dict):
@@ -173,6 +188,8 @@ class AnnotationsDiffBaseStorage(_Annotations, DiffBaseStorage):
 class StatusDiffBaseStorage(DiffBaseStorage):
     """Keeps the configuration in a field of the status."""
 
+    field = _Field()
+
     def __init__(
         self,
         *,
@@ -182,17 +199,8 @@ class StatusDiffBaseStorage(DiffBaseStorage):
     ) -> None:
         """Use a field, in which `{name}` is replaced."""
         super().__init__(ignored_fields)
-        self._name = name
+        self.name = name
         self.field = field
-
-    @property
-    def field(self) -> FieldPath:
-        """The path of the field."""
-        return self._field
-
-    @field.setter
-    def field(self, field: FieldSpec) -> None:
-        self._field = _named(field, self._name)
 
     def build(self, *, body: Any, extra_fields: Iterable[FieldSpec] | None = None) -> dict[str, Any]:
         essence = super().build(body=body, extra_fields=extra_fields)
@@ -297,6 +305,8 @@ class AnnotationsProgressStorage(_Annotations, ProgressStorage):
 class StatusProgressStorage(ProgressStorage):
     """Keeps the records in a field of the status."""
 
+    field, touch_field = _Field(), _Field()
+
     def __init__(
         self,
         *,
@@ -305,26 +315,8 @@ class StatusProgressStorage(ProgressStorage):
         touch_field: FieldSpec = "status.{name}.dummy",
     ) -> None:
         """Use fields, in which `{name}` is replaced."""
-        self._name = name
+        self.name = name
         self.field, self.touch_field = field, touch_field
-
-    @property
-    def field(self) -> FieldPath:
-        """The path of the field."""
-        return self._field
-
-    @field.setter
-    def field(self, field: FieldSpec) -> None:
-        self._field = _named(field, self._name)
-
-    @property
-    def touch_field(self) -> FieldPath:
-        """The path of the field whose change wakes up an operator."""
-        return self._touch_field
-
-    @touch_field.setter
-    def touch_field(self, field: FieldSpec) -> None:
-        self._touch_field = _named(field, self._name)
 
     def fetch(self, *, key: str, body: Any) -> ProgressRecord | None:
         record: ProgressRecord | None = resolve(body, (*self.field, key), None)
@@ -402,10 +394,6 @@ class SmartProgressStorage(MultiProgressStorage):
         """Use annotations with `prefix`; the status has what an old version has left there."""
         annotations = AnnotationsProgressStorage(v1=v1, prefix=prefix, verbose=verbose, touch_key=touch_key)
         super().__init__([annotations, _ReadOnlyStatus(name=name, field=field, touch_field=touch_field)])
-
-
-def _named(field: FieldSpec, name: str) -> FieldPath:
-    return parse_field(field.format(name=name) if isinstance(field, str) else field)
 
 
 def _decoded(body: Any, names: Iterable[str]) -> Any:
