@@ -7,7 +7,7 @@ from typing import Any
 import ctrlhost_kopf as kopf
 import pytest
 
-from plugins.kopf.tests.examples import KIND
+from plugins.kopf.tests.examples import KIND, crd, example
 
 pytestmark = pytest.mark.behaviour("kopf/KO4")
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
@@ -258,3 +258,21 @@ def test_a_filter_that_fails_is_called_again_after_a_change(
     assert "KeyError: 'a'" in caplog.text
     running.patch(spec={"a": 1})
     assert calls == [1]
+
+
+@pytest.mark.parametrize("group", ["", "kopf.dev"], ids=["ambiguous", "exact"])
+def test_kinds_of_one_name_are_served_only_if_their_group_is_named(
+    on: Any, start: Any, caplog: pytest.LogCaptureFixture, group: str
+) -> None:
+    other = crd()
+    other["metadata"]["name"] = "kopfexamples.other.dev"
+    other["spec"]["group"] = "other.dev"
+    calls: list[str] = []
+    on.create(*([group] if group else []), "kopfexamples")(lambda body, **_: calls.append(body["apiVersion"]))
+    running = start(other)
+    running.create()
+    running.client.create({**example("o"), "apiVersion": "other.dev/v1"})
+    running.host.run_until_idle()
+    assert calls == ([KIND[0]] if group else [])
+    lines = [line for line in caplog.messages if "`kopfexamples` is ambiguous, name a group" in line]
+    assert len(lines) == (0 if group else 2)

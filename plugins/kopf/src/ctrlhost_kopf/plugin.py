@@ -147,22 +147,31 @@ class Operator:
     def _serve(self, kinds: Sequence[Resource]) -> list[Selector]:
         """Add a controller for each kind that has handlers and none yet; return the selectors that match no kind."""
         self._names = {f"{kind.plural}.{kind.group}" for kind in kinds}
-        watched = [kind for kind in kinds if {"list", "watch", "patch"} <= kind.verbs]
+        watched = [kind for kind in kinds if {"list", "watch"} <= kind.verbs]
         selected = {selector: selector.select(watched) for selector in self._selectors}
+        refused: dict[Resource, str] = {}
+        for selector, found in selected.items():
+            if len(found) > 1 and not selector.is_open:
+                refused |= dict.fromkeys(found, f"`{selector}` is ambiguous, name a group")
         handled: dict[Resource, list[Handler]] = {}
         for handler in self.registry.resource_handlers:
             for kind in selected[handler.selector] if handler.selector is not None else watched:
                 handled.setdefault(kind, []).append(handler)
+                if handler.group not in ("event", "index") and "patch" not in kind.verbs:
+                    refused.setdefault(kind, "it cannot be patched")
+        for kind, why in refused.items():
+            if handled.pop(kind, None):
+                self.host.log.warning("no handler is called for %r: %s", kind, why)
         for resource, handlers in handled.items():
             if resource in self._kinds:
                 continue
             known = any(other.plural == resource.plural and other.group == resource.group for other in self._kinds)
             name = repr(resource) if known else f"{resource.plural}.{resource.group}".strip(".")
-            selector = _label_selector(handlers)
+            labels = _label_selector(handlers)
             names = (resource.api_version, resource.kind)
-            source = ctrlhost.For(*names, label_selector=selector)
+            source = ctrlhost.For(*names, label_selector=labels)
             handle = self.host.add_controller(name, partial(self._reconcile, resource), source, workers=_WORKERS)
-            self._kinds[resource] = (handle, self.host.informer(*names, label_selector=selector))
+            self._kinds[resource] = (handle, self.host.informer(*names, label_selector=labels))
         return [selector for selector, found in selected.items() if not found]
 
     async def _notice(self, ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
