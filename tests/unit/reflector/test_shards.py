@@ -293,7 +293,8 @@ def test_a_part_of_a_namespace_is_read_while_its_range_is_held(server: StubApiSe
         rig.hold(only("mine"))
         rig.start()
         assert rig.names == ["mine"]
-        assert rig.factory.ranges.holds("namespace", *only("mine")[0])
+        # The cache is synced a moment before.
+        eventually(lambda: rig.factory.ranges.holds("namespace", *only("mine")[0]))
         # Other ranges do not concern it, and it is not chosen by selector.
         rig.filled(only("mine", "elsewhere"))
         eventually(lambda: len(wire(server)) == 2)
