@@ -339,9 +339,12 @@ class Shards:
         self._drained = {span: at for span, at in self._drained.items() if span in closing}
         self._closed = {span: self._closed.get(span, self._clock.now()) for span in closing}
         lines: dict[str, list[ShardRange]] = {name: list(line) for name, line in shards.lines.items()}
+        # For all at once: a list begins again when ranges come.
+        clear = bool(free) and self._clear(shards)
         for span, place in spans(shards):
             entry = shards.lines[span.line][place]
-            lines[span.line][place] = self._changed(me, shards, span, entry, span in free)
+            given = span in free and (clear or entry.owner is not None)
+            lines[span.line][place] = self._changed(me, span, entry, given)
         changed = {name: tuple(line) for name, line in lines.items()}
         counts = self._counts()
         weighed = self._weights.weighed(me, changed, counts)
@@ -352,7 +355,7 @@ class Shards:
             self.ownership.accept(self.store.shards, self.fleet.lives)
             self._hold(me, self.store.shards)
 
-    def _changed(self, me: Incarnation, shards: ShardMap, span: Span, entry: ShardRange, free: bool) -> ShardRange:
+    def _changed(self, me: Incarnation, span: Span, entry: ShardRange, free: bool) -> ShardRange:
         """Return the entry as this member wants it, within what it may change."""
         wish = self._wishes[span]
         claimant = entry.claimant if entry.claimant and not self.fleet.over(entry.claimant) else None
@@ -362,9 +365,7 @@ class Shards:
             return entry._replace(claimant=claimant)
         if free:
             taker = claimant if claimant == me or (claimant and self.fleet.lives(claimant)) else wish
-            if taker is None or (entry.owner is None and not self._clear(shards)):
-                return entry
-            return entry._replace(owner=taker, claimant=None)
+            return entry if taker is None else entry._replace(owner=taker, claimant=None)
         if wish == me and claimant is None and not self._is_free(entry) and self.caches.holds(span):
             return entry._replace(claimant=me)
         return entry

@@ -25,10 +25,12 @@ class Turns:
     def due(self, needs: Collection[Hashable], *, first: bool) -> set[Hashable]:
         """Return the needs that this member acts on now. `needs` are all that it sees."""
         now = self._clock.now()
+        # One for all that is seen at once, so that it is done at once.
+        later = now + random.uniform(*SECOND_TURN)  # noqa: S311 - spreads members only
         for need in needs:
             if first:
                 self._due[need] = min(now, self._due.get(need, now))
-            elif need not in self._due:
-                self._due[need] = now + random.uniform(*SECOND_TURN)  # noqa: S311 - spreads members only
+            else:
+                self._due.setdefault(need, later)
         self._due = {need: at for need, at in self._due.items() if need in needs}
         return {need for need, at in self._due.items() if at <= now}
