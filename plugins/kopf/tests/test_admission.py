@@ -16,7 +16,8 @@ OPERATOR = """
     import ctrlhost_kopf as kopf
 
     @kopf.on.startup()
-    def configure(settings, **_):
+    def configure(settings, memo, **_):
+        memo.tag = "yes"
         settings.admission.server = kopf.WebhookServer(port=1234)
         settings.admission.managed = "auto.kopf.dev"
 
@@ -32,10 +33,10 @@ OPERATOR = """
         if spec.get("odd"):
             warnings.append("that is odd")
 
-    @kopf.on.mutate("kopfexamples", field="spec.field", operations=["CREATE"])
-    async def complete(spec, patch, **_):
+    @kopf.on.mutate("kopfexamples", field="spec.field", operations=["CREATE", "DELETE"])
+    async def complete(spec, patch, memo, **_):
         patch.spec["doubled"] = 2 * spec["field"]
-        patch.meta.labels["mutated"] = "yes"
+        patch.meta.labels["mutated"] = memo.tag
         patch.spec["field"] = None
 
     @kopf.on.validate("kopfexamples", labels={"locked": "yes"}, operations=["DELETE"])
@@ -63,6 +64,7 @@ def test_they_are_called_as_by_kopf(
     host.start(check=True)
     early = "webhook early: the server does not serve example.com/v1/absent: it is registered at the next start"
     assert early in caplog.messages
+    assert "webhook complete/spec.field: not called for DELETE" in caplog.messages
 
     for bad, code, message in (
         ("admission", 429, "not that"),

@@ -216,6 +216,8 @@ SETTINGS = """
         settings.watching.server_timeout = 10
         settings.queueing.worker_limit = 5
         settings.posting.unknown = 1
+        settings.admission.managed = "auto.kopf.dev"
+        settings.queueing.error_delays = [1]
         settings.execution.max_workers = 3
         memo.started = True
 
@@ -245,8 +247,10 @@ def test_what_has_no_effect_is_said_in_one_line_each(run: Run, client: Client, c
     host.line("kopf.on.login has no effect: the credentials of the host count")
     host.line("no effect of settings.peering: name, mandatory", "`ctrlhost run --leader-elect` elects a leader")
     host.line("no effect of settings.watching: server_timeout")
-    host.line("no effect of settings.queueing: worker_limit")
+    host.line("no effect of settings.queueing: worker_limit: the host")
     host.line("no effect of settings.posting: unknown")
+    host.line("no effect of settings.admission: managed")
+    host.line("no effect of kopf.configure: the host writes the log")
     assert "settings.execution" not in host.text
     client.create(example("a"))
     assert status(client, "a", "created") == {"started": True}

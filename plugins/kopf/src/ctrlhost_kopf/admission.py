@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import ctrlhost
-from ctrlhost_kopf.bodies import Body, Memo, Resource
+from ctrlhost_kopf.bodies import Body, Resource
 from ctrlhost_kopf.diffs import diff
 from ctrlhost_kopf.execution import Cause, ErrorsMode, PermanentError, execute_handler
 from ctrlhost_kopf.filters import label_selector, match
@@ -68,14 +69,17 @@ def register(operator: Operator, host: ctrlhost.PluginContext, resources: Iterab
         if not selected:
             text = "webhook %s: the server does not serve %s: it is registered at the next start"
             host.log.warning(text, handler.id, handler.selector)
-        for resource in selected:
+        operations, others = _operations(handler)
+        if others:
+            host.log.warning("webhook %s: not called for %s", handler.id, " and ".join(others))
+        for resource in selected if operations else ():
             several = f"-{resource.plural}" if len(selected) > 1 else ""
             host.add_webhook(
                 "validate" if handler.group == "validate" else "mutate",
                 _name(f"{handler.id}{several}", names),
                 (resource.api_version, resource.kind),
                 _function(operator, handler, resource),
-                operations=_operations(handler),
+                operations=operations,
                 failure_policy="Ignore" if handler.options.get("ignore_failures") else "Fail",
                 timeout=30,
                 subresource=handler.options.get("subresource") or "",
@@ -94,16 +98,19 @@ def _name(text: str, names: set[str]) -> str:
     return name
 
 
-def _operations(handler: Handler) -> list[str]:
+def _operations(handler: Handler) -> tuple[list[str], list[str]]:
+    """Return the operations that a handler is called for, and those that it wants beyond these."""
     possible = _OPERATIONS[handler.group]
     wanted = handler.options.get("operations") or possible
-    return [operation for operation in possible if operation in wanted] or list(wanted)
+    return [operation for operation in possible if operation in wanted], sorted(set(wanted) - set(possible))
 
 
 def _function(operator: Operator, handler: Handler, resource: Resource) -> Callable[..., Any]:
     """Return the function of the host's webhook."""
 
     async def review(admission: ctrlhost.Admission[Any], new: Any, old: Any) -> Any:
+        if not await operator.has_started():
+            raise ctrlhost.Denied(f"{operator.name} ends before its start", code=503)
         operator_var.set(operator)
         cause = _cause(operator, resource, admission, new, old)
         if not match(handler, cause):
@@ -136,7 +143,7 @@ def _cause(operator: Operator, resource: Resource, admission: ctrlhost.Admission
     return Cause(
         operator,
         LocalObjectLogger(body=body),
-        memory.memo if memory is not None else Memo(),
+        memory.memo if memory is not None else copy.copy(operator.memo),
         "webhook",
         resource,
         body,

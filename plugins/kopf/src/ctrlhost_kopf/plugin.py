@@ -200,6 +200,11 @@ class Operator:
         self._settled.set()
         _finish(self.ready)
 
+    async def has_started(self) -> bool:
+        """Wait until the handlers of on.startup have succeeded; False if the plugin ends before."""
+        await self._settled.wait()
+        return self._started
+
     @ctrlhost.hookimpl
     def ctrlhost_elected(self, plugin: ctrlhost.PluginContext) -> None:
         """Begin another term."""
@@ -249,8 +254,7 @@ class Operator:
     async def _reconcile(
         self, resource: Resource, ctx: ctrlhost.Context, request: ctrlhost.Request
     ) -> ctrlhost.Result | None:
-        await self._settled.wait()
-        if not self._started:
+        if not await self.has_started():
             return None
         if ctx.term != self._term:
             await self._enter(ctx.term)

@@ -35,7 +35,7 @@ _INSTEAD = {
     "liveness_endpoint": "--listen",
 }
 #: The parts of the settings that the host has its own for.
-_IGNORED = ("process", "peering", "watching", "queueing", "batching", "scanning", "networking")
+_IGNORED = ("process", "peering", "watching", "queueing", "batching", "scanning", "admission", "networking")
 
 
 class LoginError(Exception):
@@ -58,7 +58,8 @@ login_via_pykube = login_via_async_client = login_with_kubeconfig = login_with_s
 
 
 def configure(**_: Any) -> None:
-    """Do nothing: the host writes the log, as its settings say."""
+    """Say that the host writes the log, as its settings say."""
+    log.info("no effect of kopf.configure: the host writes the log")
 
 
 def set_current(operator: Operator) -> None:
