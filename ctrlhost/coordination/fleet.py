@@ -123,19 +123,18 @@ class Fleet:
     def removed(self, lease: Mapping[str, Any]) -> None:
         """Take note that the watch does not show a Lease any more: it was deleted, or has lost its label.
 
-        If it had a holder, `relist` finds out which.
+        `relist` finds out which.
         """
         if self._is_member(lease):
             uid = str(lease["metadata"].get("uid", ""))
             with self._lock:
-                if (seen := self._seen.get(uid)) and seen.record.holder_identity:
+                if uid not in self._deleted:
                     self._unknown.add(uid)
-                else:
-                    self._forget(uid)
 
     def _is_member(self, lease: Mapping[str, Any]) -> bool:
-        """Return whether it is not the Lease of the map, which has the same label."""
-        return str(lease["metadata"]["name"]).startswith(member_name(self._name, ""))
+        """Return whether it is not the Lease of the map, nor of another fleet, whose name may begin in the same way."""
+        before, prefix, suffix = str(lease["metadata"]["name"]).partition(member_name(self._name, ""))
+        return bool(prefix and not before and "-" not in suffix)
 
     @property
     def incomplete(self) -> bool:
@@ -146,35 +145,24 @@ class Fleet:
     def relist(self) -> None:
         """Read all Leases from the API server's store. CtrlhostError if that fails.
 
-        Those that were seen, or that `over` was asked about, before that, and that are not there, are gone; but a Lease
-        that has a holder may have lost its label alone, so it is read by its name.
+        Those that were seen, or that `over` was asked about, before that, and that are not there, are gone. The list
+        goes by names: a Lease may have lost its label, and still be held.
         """
         with self._lock:
             before = self._unknown | self._seen.keys()
-            held = {uid: seen.name for uid, seen in self._seen.items() if seen.record.holder_identity}
-        leases = list(
-            self._client.list(
-                API_VERSION,
-                "Lease",
-                self._namespace,
-                label_selector=f"{FLEET}={self._name}",
-                timeout=self._config.request_timeout,
-            )
-        )
+        leases = list(self._client.list(API_VERSION, "Lease", self._namespace, timeout=self._config.request_timeout))
         for lease in leases:
             self.seen(lease)
         gone = before - {str(lease["metadata"].get("uid", "")) for lease in leases}
-        for uid in gone & held.keys():
-            found = self._client.find(
-                API_VERSION, "Lease", held[uid], self._namespace, timeout=self._config.request_timeout
-            )
-            if found is not None and found["metadata"]["uid"] == uid:
-                self.seen(found)
-                gone.discard(uid)
         with self._lock:
             self._unknown -= before - gone
             for uid in gone:
                 self._forget(uid)
+
+    def _gone(self, seen: Seen) -> None:
+        """Take note that a Lease does not exist any more, by a write or a consistent read."""
+        with self._lock:
+            self._forget(seen.incarnation.uid)
 
     def _forget(self, uid: str) -> None:
         """Keep since when a Lease is known to be gone; the caller has the lock."""
@@ -300,7 +288,7 @@ class Fleet:
             log.debug("lease %s was not deleted: %s", seen.name, error)
             self._look_again(seen)
         else:
-            self.removed(seen.lease)
+            self._gone(seen)
 
     def _look_again(self, seen: Seen) -> None:
         """Read a Lease that a watch should have shown: it is not silent, or gone."""
@@ -310,12 +298,12 @@ class Fleet:
                 API_VERSION, "Lease", seen.name, metadata["namespace"], timeout=self._config.request_timeout
             )
         except NotFound:
-            self.removed(seen.lease)
+            self._gone(seen)
         except CtrlhostError as error:
             log.debug("lease %s: %s", seen.name, error)
         else:
             if lease["metadata"]["uid"] != metadata["uid"]:
-                self.removed(seen.lease)
+                self._gone(seen)
             self.seen(lease)
 
 

@@ -115,7 +115,14 @@ class LeaseLock:
         """Read the Lease within `timeout` seconds; None if it does not exist."""
         lease = self._client.find(API_VERSION, "Lease", self.name, self.namespace, timeout=timeout)
         self._lease = lease
-        return None if lease is None else LeaderElectionRecord.of(lease)
+        if lease is None:
+            return None
+        record = LeaderElectionRecord.of(lease)
+        uid, transitions = self.held or ("", 0)
+        if lease["metadata"].get("uid") == uid and record.lease_transitions < transitions:
+            # Somebody has edited it: a number that was there before would name this holder, and one that is over.
+            record = replace(record, lease_transitions=transitions)
+        return record
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> None:
         """Create the Lease; AlreadyExists if another replica created it first."""

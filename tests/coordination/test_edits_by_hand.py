@@ -132,18 +132,55 @@ def test_a_label_by_hand_lets_nobody_leave():
 
 
 @pytest.mark.behaviour("shards/SH39a")
-@pytest.mark.parametrize("alive", [True, False], ids=["its holder lives", "its holder is dead"])
-def test_a_map_that_names_more_transitions_than_a_lease_ever_had_counts_as_lost(alive):
+def test_a_member_without_its_label_comes_back_after_it_was_fenced():
+    world = settled("a", "x")
+    a, x = world.nodes
+    edit(world, a.member.name, lambda lease: lease["metadata"]["labels"].pop(FLEET))
+    world.play(CONFIG.lease_duration + 5, x)
+    x.fleet.relist()
+    rests(world)
+    assert a.names
+    assert x.names
+
+
+@pytest.mark.behaviour("shards/SH39a")
+def test_a_newcomer_waits_for_a_member_without_its_label():
+    world = settled("a")
+    [a] = world.nodes
+    edit(world, a.member.name, lambda lease: lease["metadata"]["labels"].pop(FLEET))
+    world.server.delete(MAP)
+    a.client.away = True
+    b = world.add("b")
+    world.play(CONFIG.renew_deadline - 4, b)
+    assert a.names == set(NAMES)
+    assert b.names == set()
+    world.play(CONFIG.lease_duration, b)
+    assert b.names == set(NAMES)
+
+
+@pytest.mark.behaviour("shards/SH39a")
+def test_a_member_takes_no_number_of_transitions_again():
+    """By what others have seen last, an earlier one is over."""
+    world = fenced_once()
+    a, x = world.nodes
+    x.client.watching = False
+    edit(world, a.member.name, lambda lease: lease["spec"].update(leaseTransitions=0))
+    world.play(CONFIG.retry_period + 0.5, a)
+    assert world.server.get(a.member.name)["spec"]["leaseTransitions"] == 1
+    assert a.member.incarnation.transitions == 1
+    x.client.watching = True
+    rests(world)
+    assert a.names
+
+
+@pytest.mark.behaviour("shards/SH39a")
+def test_a_map_that_names_more_transitions_than_a_lease_has_counts_as_lost():
     world = fenced_once()
     a, x = world.nodes
     before = world.shards.id
     edit(world, a.member.name, lambda lease: lease["spec"].update(leaseTransitions=0))
-    if alive:
-        rests(world)
-        assert a.names
-    else:
-        world.play(60, x)
-        assert x.names == set(NAMES)
+    world.play(60, x)
+    assert x.names == set(NAMES)
     assert world.shards.id != before
 
 
