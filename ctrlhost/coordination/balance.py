@@ -271,7 +271,8 @@ class Pace:
         """Return whether ranges may move now, with these members, without those that leave."""
         now, current = self._clock.now(), frozenset(members)
         if current != self._members:
-            left = self._members - current
+            # One that was over and has come back joins: what it reads may be as old as its silence.
+            left = {member.lease for member in self._members} - {member.lease for member in current}
             self._gathering_until = now if left else now + GATHERING
             self._members, self._changed_at = current, now
         if now < self._gathering_until:

@@ -296,6 +296,18 @@ def test_a_leave_ends_the_wait_for_others():
     assert pace.moves([A, C], Spread(2, 0))
 
 
+@pytest.mark.behaviour("shards/SH21")
+def test_a_member_that_was_over_joins_like_any_other():
+    clock = ManualClock()
+    pace = Pace(clock)
+    pace.moves([A, B], Spread())
+    clock.advance(GATHERING)
+    back = B._replace(transitions=1)
+    assert not pace.moves([A, back], Spread(2, 0))
+    clock.advance(GATHERING)
+    assert pace.moves([A, back], Spread(2, 0))
+
+
 @pytest.mark.behaviour("shards/SH22")
 def test_a_leaving_member_gets_nothing_and_is_claimed_from():
     shards = equal_ranges((A, 10), (A, 10), (B, 10), (None, 10), (C, 10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -44,31 +45,40 @@ class Fleet:
         body = {"apiVersion": INGRESS[0], "kind": INGRESS[1], "metadata": metadata}
         self.client.create({**body, "spec": {"defaultBackend": backend}})
 
-    def start(self) -> HostUnderTest:
+    def start(self, **settings: Any) -> HostUnderTest:
+        """Start a replica; settings have underscores."""
+        service = {"envoy-service-name": "envoy", "envoy-service-namespace": "default", "status-qps": 0}
+        more = {name.replace("_", "-"): value for name, value in settings.items()}
         return self._start(
             "ingress-status",
             sandbox=self.sandbox,
             shards={"enabled": True},
-            settings={
-                "ingress-status": {"envoy-service-name": "envoy", "envoy-service-namespace": "default", "status-qps": 0}
-            },
+            settings={"ingress-status": service | more},
             **TIMES,
         )
 
-    def address(self, ip: str) -> None:
-        status = {"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}}
+    def address(self, ip: str | None) -> None:
+        """Give the Service this address; None takes it away."""
+        status = {"status": {"loadBalancer": {"ingress": [{"ip": ip}] if ip else None}}}
         self.client.patch("v1", "Service", "envoy", "default", status, subresource="status")
 
-    def published(self, ip: str) -> bool:
-        """Return whether all Ingresses have this address."""
+    def published(self, ip: str | None) -> bool:
+        """Return whether all Ingresses have this address, or with None none."""
         statuses = [ingress.get("status") or {} for ingress in self.client.list(*INGRESS)]
-        return all((status.get("loadBalancer") or {}).get("ingress") == [{"ip": ip}] for status in statuses)
+        wanted = [{"ip": ip}] if ip else None
+        return all((status.get("loadBalancer") or {}).get("ingress") == wanted for status in statuses)
+
+    def written(self) -> dict[str, list[Any]]:
+        """Return the addresses that were written to the Ingresses of each namespace, in order."""
+        written: dict[str, list[Any]] = defaultdict(list)
+        for record in self.sandbox.audit:
+            if record.resource == "ingresses" and record.verb == "patch" and record.code == 200:
+                (entry,) = json.loads(record.body)["status"]["loadBalancer"]["ingress"] or [{"ip": None}]
+                written[record.namespace].append(entry["ip"])
+        return written
 
     def writes(self) -> int:
-        return sum(
-            record.resource == "ingresses" and record.verb == "patch" and record.code == 200
-            for record in self.sandbox.audit
-        )
+        return sum(map(len, self.written().values()))
 
 
 def state_of(host: HostUnderTest) -> Any:
@@ -97,9 +107,14 @@ def shared(*hosts: HostUnderTest) -> bool:
 
 
 @pytest.fixture
-def fleet(ctrlhost_host: StartHost) -> Iterator[Fleet]:
-    with Sandbox() as sandbox:
-        yield Fleet(sandbox, ctrlhost_host)
+def server() -> Iterator[Sandbox]:
+    with Sandbox() as server:
+        yield server
+
+
+@pytest.fixture
+def fleet(server: Sandbox, ctrlhost_host: StartHost) -> Fleet:
+    return Fleet(server, ctrlhost_host)
 
 
 @pytest.mark.behaviour("shards/SH84")
@@ -149,3 +164,32 @@ def test_who_takes_over_writes_what_is_wrong_only_and_state_of_lost_keys_goes(fl
     fleet.address(C)
     eventually(lambda: fleet.published(C))
     assert fleet.writes() == before + len(TEAMS)
+
+
+@pytest.mark.behaviour("shards/SH84a")
+def test_who_takes_over_writes_no_address_back_that_it_holds_off(fleet: Fleet) -> None:
+    fleet.address(A)
+    first = fleet.start(address_holdoff="10m", address_holdoff_max="10m")
+    eventually(lambda: fleet.published(A))
+    fleet.address(B)
+    # A replica that starts publishes the address at once; the other one holds it off, until namespaces move.
+    second = fleet.start(address_holdoff="10m", address_holdoff_max="10m")
+    eventually(lambda: shared(first, second), 60)
+    assert second.host.stop(60.0)
+    eventually(lambda: fleet.published(B))
+    eventually(lambda: shared(first), 60)
+    assert fleet.written() == {team: [A, B] for team in TEAMS}
+
+
+@pytest.mark.behaviour("shards/SH84b")
+def test_a_replica_clears_what_came_to_it_after_the_address_went(fleet: Fleet) -> None:
+    settings = {"on_empty": "clear", "clear_grace": "5s", "address_holdoff": "0s"}
+    fleet.address(A)
+    first = fleet.start(**settings)
+    eventually(lambda: fleet.published(A))
+    second = fleet.start(**settings)
+    eventually(lambda: state_of(second).desired.known is not None)
+    fleet.address(None)
+    eventually(lambda: shared(first, second), 60)
+    eventually(lambda: fleet.published(None), 60)
+    assert fleet.written() == {team: [A, None] for team in TEAMS}

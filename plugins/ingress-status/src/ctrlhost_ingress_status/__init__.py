@@ -144,8 +144,11 @@ def read_classes(
 
 @plugin.synced
 def synced(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
-    """Start to follow the address, on every replica."""
-    host.state.discovery.enqueue_all()
+    """Start to follow the address, on every replica; with shards each writes what is its own from now on."""
+    if host.state.shares:
+        host.state.discovery.elected()
+    else:
+        host.state.discovery.enqueue_all()
 
 
 @plugin.elected
@@ -164,9 +167,8 @@ def deposed(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
 
 @plugin.shards_changed
 def shards_changed(host: ctrlhost.PluginContext[IngressStatusSettings]) -> None:
-    """Start to write with the first namespaces, and forget the Ingresses of those that other replicas have now."""
-    if not host.state.desired.elected:
-        host.state.discovery.elected()
+    """Use the newest address for namespaces that have come, and forget the Ingresses of those that have gone."""
+    host.state.discovery.take_over()
     host.state.writer.keep(host.owns)
 
 

@@ -58,9 +58,9 @@ class AddressState:
             return self._first
         return min(self._last + self._quiet, self._first + self._longest)
 
-    def settle(self, source: str, now: float) -> bool:
-        """Put the address in force that is due, and return whether there was one."""
-        if self._pending is None or now < self.due():
+    def settle(self, source: str, now: float, *, early: bool = False) -> bool:
+        """Put the address in force that is due, with `early` one that is held off, and return whether there was one."""
+        if self._pending is None or (now < self.due() and not early):
             return False
         number = self.known.number + 1 if self.known else 1
         self.known = Known(self._pending, source, now, number, fingerprint(self._pending))
@@ -156,6 +156,11 @@ class Discovery:
         with self._lock:
             self._desired.elected = False
 
+    def take_over(self) -> None:
+        """Put what is held off in force at once: who had the Ingresses before may have published it already."""
+        with self._lock:
+            self._settle(early=True)
+
     def _reconciler(self, ref: ServiceRef) -> Callable[[ctrlhost.Context, ctrlhost.Request], ctrlhost.Result | None]:
         def reconcile(ctx: ctrlhost.Context, request: ctrlhost.Request) -> ctrlhost.Result | None:
             if (request.namespace, request.name) != tuple(ref):
@@ -179,10 +184,10 @@ class Discovery:
             self._settle()
             return self._next(now)
 
-    def _settle(self) -> None:
-        """Put in force and publish what is due; expects the lock."""
+    def _settle(self, *, early: bool = False) -> None:
+        """Put in force and publish what is due, with `early` what is held off; expects the lock."""
         source, now = ", ".join(map(str, self._addresses)), self._clock.now()
-        if self._state.settle(source, now):
+        if self._state.settle(source, now, early=early):
             self._in_force(source)
             return
         known = self._state.known

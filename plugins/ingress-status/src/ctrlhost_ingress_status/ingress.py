@@ -100,8 +100,8 @@ class Desired:
         self.known: Known | None = None
         #: While statuses are cleared, the mark of the list to remove; empty otherwise.
         self.clearing = ""
-        #: Between the hooks for election and deposition, or since this replica has had a part of the Ingresses;
-        #: otherwise workers and predicates do nothing.
+        #: Between the hooks for election and deposition, with shards from the start on; otherwise workers and
+        #: predicates do nothing.
         self.elected = False
 
     def verdict(self, class_name: str, mark: str, known: Known | None) -> Verdict:

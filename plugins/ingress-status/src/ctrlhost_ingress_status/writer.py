@@ -158,7 +158,7 @@ class Writer:
         try:
             needless = self._send(ctx, obj, known.entries or None, attempt)
         except ctrlhost.NotLeading:
-            attempt.started, attempt.conflicts = None, 0
+            self._attempts.pop(request, None)
             return ctrlhost.Result(requeue_after=_DOUBTFUL)
         except (ctrlhost.ApiError, ctrlhost.TransportError) as error:
             return self._failed(request, obj, known.number, attempt, error)
