@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from ctrlhost.coordination.fleet import FLEET, SHARDS
 from tests.coordination.fleet_world import CONFIG, MAP, NAMES, Node, World
-from tests.coordination.test_shards import settled
+from tests.coordination.test_shards import WALKS, settled, storm
 
 
 def edit(world: World, name: str, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -283,3 +284,23 @@ def test_a_map_without_its_label_is_followed_by_its_name():
     assert a.names
     assert world.server.get(MAP)["metadata"]["labels"] == {FLEET: "shop"}
     assert world.shards.id == before
+
+
+def edit_something(world: World, choose: random.Random) -> None:
+    """Edit the Lease of a member or the map as in the tests above."""
+    changes: list[Callable[[dict[str, Any]], Any]] = [
+        lambda lease: lease["metadata"].pop("labels", None),
+        lambda lease: lease["metadata"].setdefault("labels", {}).update({FLEET: "shop", SHARDS: "leaving"}),
+        lambda lease: lease["metadata"].pop("annotations", None),
+        lambda lease: lease["spec"].pop("leaseDurationSeconds", None),
+        lambda lease: lease["spec"].update(leaseTransitions=0),
+        lambda lease: lease["metadata"].setdefault("annotations", {}).update({"ctrlhost.dev/shards": "{"}),
+    ]
+    if leases := sorted(world.server.leases):
+        edit(world, choose.choice(leases), choose.choice(changes))
+
+
+@pytest.mark.behaviour("shards/SH39a")
+@pytest.mark.parametrize("seed", WALKS[::2])
+def test_random_edits_and_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(seed):
+    storm(seed, edit_something)

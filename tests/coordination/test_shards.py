@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+from collections.abc import Callable
 from unittest import mock
 
 import pytest
@@ -495,8 +496,8 @@ def test_of_an_owner_and_a_taker_that_write_at_once_one_wins(first):
     assert world.shards.epoch == before.epoch + 1
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("CTRLHOST_SHARD_WALKS", "4"))))
-def test_random_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(seed):
+def storm(seed: int, edit: Callable[[World, random.Random], None] = lambda world, choose: None) -> None:
+    """Let random faults happen to three members, and `edit` what somebody does by hand; check that they recover."""
     choose = random.Random(seed)
     world = World("a", "b", "c", seed=seed)
     runs: list = []
@@ -523,6 +524,8 @@ def test_random_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(se
                 owner.ownership.end(run)
             case 8:
                 world.advance(choose.choice([0.5, 2, 6]))
+            case 9:
+                edit(world, choose)
             case _:
                 node.step()
     for node in world.nodes:
@@ -533,6 +536,15 @@ def test_random_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(se
     world.play(60)
     assert world.owned() == set(NAMES)
     assert max(len(node.names) for node in world.nodes) <= 1.15 * len(HASHES) / 3 + 1
+
+
+#: Soak has more.
+WALKS = range(int(os.environ.get("CTRLHOST_SHARD_WALKS", "4")))
+
+
+@pytest.mark.parametrize("seed", WALKS)
+def test_random_faults_lead_to_no_two_owners_and_each_name_has_one_in_the_end(seed):
+    storm(seed)
 
 
 def test_the_first_member_by_name_acts_at_once_and_the_others_later():
