@@ -559,6 +559,11 @@ def test_the_first_member_by_name_acts_at_once_and_the_others_later():
     assert second.due(["free"], first=True) == {"free"}, "the first one is gone"
     assert second.due([], first=False) == set()
     assert second.due(["fence"], first=False) == set(), "it is needed anew"
+    needs = {f"free {number}" for number in range(20)}
+    assert second.due(needs, first=False) == set()
+    while not (due := second.due(needs, first=False)):
+        clock.advance(0.01)
+    assert due == needs, "what was seen at once is done at once"
 
 
 def test_weights_alone_are_written_once_a_minute_and_only_if_they_count():
@@ -617,6 +622,21 @@ def test_members_that_start_together_list_nothing_twice_though_one_takes_long(la
     assert world.owned() == set(NAMES)
     assert sum(listed(world)) == len(NAMES)
     assert {entry.weight % 20 for entry in world.shards.lines["namespace"]} == {0}, "all have reported"
+
+
+def test_what_has_no_owner_is_given_at_once(monkeypatch):
+    world = World("a")
+    [a] = world.nodes
+    # All have accepted the map between two looks of one step.
+    looks = iter([False])
+    monkeypatch.setattr(a.fleet, "accepted", lambda _: next(looks, True))
+    written: list[ShardMap] = []
+    write = a.store.write
+    monkeypatch.setattr(a.store, "write", lambda shards: written.append(shards) or write(shards))
+    world.play(5)
+    owners = [{entry.owner for entry in shards.lines["namespace"]} for shards in written]
+    # The last ones are weights.
+    assert owners[:2] == [{None}, {a.member.incarnation}]
 
 
 @pytest.mark.behaviour("shards/SH20")
