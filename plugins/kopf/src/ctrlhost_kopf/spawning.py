@@ -118,6 +118,8 @@ class Daemon:
     task: asyncio.Task[None] = field(init=False)
     #: Seconds until the task is cancelled, and those after that until it is left behind.
     limits: tuple[float | None, float | None] = (None, None)
+    #: How long after the first reason to end it was cancelled, in seconds; None before.
+    cancelled: float | None = None
 
     def start(self) -> None:
         """Begin."""
@@ -203,12 +205,14 @@ class Daemon:
         if timeout is None:
             polling = self.handler.options.get("cancellation_polling")
             return float(min(polling or self.operator.settings.background.cancellation_polling, _POLL))
-        left = (backoff or 0) + timeout - age
-        if left > 0:
-            if not self.stopper.has(DaemonStoppingReason.DAEMON_CANCELLED):
-                self.task.cancel()
-                await self._ask(DaemonStoppingReason.DAEMON_CANCELLED)
-            return None if self.task.done() else left
+        if self.cancelled is None:
+            # Also when this look is late.
+            self.cancelled = age
+            self.task.cancel()
+            await self._ask(DaemonStoppingReason.DAEMON_CANCELLED)
+            return None if self.task.done() else timeout
+        if (left := self.cancelled + timeout - age) > 0:
+            return left
         self._abandon()
         return None
 
