@@ -119,10 +119,6 @@ class Cause:
             kwargs |= {"old": self.old, "new": self.new, "diff": self.diff}
         return kwargs | self.operator.indexers
 
-    def replace(self, **changes: Any) -> Cause:
-        """Return the cause with changed fields."""
-        return replace(self, **changes)
-
 
 class Children(list[Handler]):
     """The subhandlers that a handler registers, and whether they were called."""
@@ -216,7 +212,7 @@ async def invoke_handler(
     """Call a handler with its arguments and then its subhandlers, and return the result of the first."""
     if handler.field is not None and cause.group == "change":
         old, new = (resolve(essence, handler.field, None) for essence in (cause.old, cause.new))
-        cause = cause.replace(old=old, new=new, diff=(cause.diff or Diff()).reduce(handler.field))
+        cause = replace(cause, old=old, new=new, diff=(cause.diff or Diff()).reduce(handler.field))
     kwargs = {"param": handler.param, "retry": state.retries, "started": state.started, "runtime": state.runtime}
     if cause.group == "event":
         # No subhandlers, so the variables can stay until the next call.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from ctrlhost_kopf.execution import Outcome
     from ctrlhost_kopf.registry import Handler
     from ctrlhost_kopf.storages import ProgressRecord, ProgressStorage
@@ -100,13 +101,14 @@ class HandlerState:
         }
 
 
-class State(Mapping[str, HandlerState]):
+class State(dict[str, HandlerState]):
     """The progress of the handlers of one object, by their ids. `clock` returns seconds since the epoch."""
 
     def __init__(
         self, states: Mapping[str, HandlerState], clock: Callable[[], float], purpose: str | None = None
     ) -> None:
-        self._states, self.clock, self.purpose = dict(states), clock, purpose
+        super().__init__(states)
+        self.clock, self.purpose = clock, purpose
 
     @classmethod
     def of_storage(
@@ -119,7 +121,7 @@ class State(Mapping[str, HandlerState]):
 
     def for_handlers(self, purpose: str | None, handlers: Iterable[Handler]) -> State:
         """Return the state in which these handlers are called."""
-        states = dict(self._states)
+        states = dict(self)
         for handler in handlers:
             known = states.get(handler.id)
             states[handler.id] = (
@@ -130,20 +132,20 @@ class State(Mapping[str, HandlerState]):
     def repurposed(self, handlers: Iterable[Handler]) -> State:
         """Return the state in which these handlers have the purpose of this one."""
         changed = {handler.id: replace(self[handler.id], purpose=self.purpose) for handler in handlers}
-        return State({**self._states, **changed}, self.clock, self.purpose)
+        return State({**self, **changed}, self.clock, self.purpose)
 
     def with_outcomes(self, outcomes: Mapping[str, Outcome]) -> State:
         """Return the state after attempts."""
         changed = {key: self[key].with_outcome(outcome) for key, outcome in outcomes.items()}
-        return State({**self._states, **changed}, self.clock, self.purpose)
+        return State({**self, **changed}, self.clock, self.purpose)
 
     def without_successes(self) -> State:
         """Return the state of the handlers that have failed or are not finished."""
-        return State({key: state for key, state in self._states.items() if not state.success}, self.clock)
+        return State({key: state for key, state in self.items() if not state.success}, self.clock)
 
     def store(self, body: Any, patch: Any, storage: ProgressStorage) -> None:
         """Add the changed states to the patch."""
-        for key, state in self._states.items():
+        for key, state in self.items():
             record = state.record()
             if {name: value for name, value in record.items() if value is not None} != state.origin:
                 storage.store(key=key, record=record, body=body, patch=patch)
@@ -151,21 +153,21 @@ class State(Mapping[str, HandlerState]):
 
     def purge(self, body: Any, patch: Any, storage: ProgressStorage, handlers: Iterable[Handler]) -> None:
         """Remove the states of these handlers, and of all others and of subhandlers that are known."""
-        subrefs = [subref for state in self._states.values() for subref in state.subrefs]
-        for key in dict.fromkeys([*(handler.id for handler in handlers), *self._states, *subrefs]):
+        subrefs = [subref for state in self.values() for subref in state.subrefs]
+        for key in dict.fromkeys([*(handler.id for handler in handlers), *self, *subrefs]):
             storage.purge(key=key, body=body, patch=patch)
         storage.flush()
 
     @property
     def superseded(self) -> list[str]:
         """Other purposes for which handlers have been called and are not finished."""
-        purposes = {state.purpose for state in self._states.values()}
+        purposes = {state.purpose for state in self.values()}
         return sorted(purpose for purpose in purposes if purpose is not None and purpose != self.purpose)
 
     @property
     def done(self) -> bool:
         """Whether all handlers of the present cause are finished."""
-        return all(state.finished for state in self._states.values() if state.active)
+        return all(state.finished for state in self.values() if state.active)
 
     @property
     def delays(self) -> list[float]:
@@ -173,18 +175,9 @@ class State(Mapping[str, HandlerState]):
         now = _moment(self.clock())
         return [
             max(0.0, (state.delayed - now).total_seconds()) if state.delayed else 0.0
-            for state in self._states.values()
+            for state in self.values()
             if state.active and not state.finished
         ]
-
-    def __len__(self) -> int:
-        return len(self._states)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._states)
-
-    def __getitem__(self, key: str) -> HandlerState:
-        return self._states[key]
 
 
 def _moment(seconds: float) -> datetime:

@@ -127,7 +127,7 @@ class Daemon:
         extra, options = {"stopped": checker(self.stopper)}, self.handler.options
         self.limits = options.get("cancellation_backoff"), options.get("cancellation_timeout")
         body = self.memory.body
-        self.cause = self.cause.replace(group=self.handler.group, body=body, patch=Patch(body=body), extra=extra)
+        self.cause = replace(self.cause, group=self.handler.group, body=body, patch=Patch(body=body), extra=extra)
         self.task = asyncio.create_task(self._run(), name=str(self.handler))
 
     async def _run(self) -> None:
@@ -189,7 +189,7 @@ class Daemon:
                 remaining = await processing.apply(self.operator, cause.resource, cause.body, cause.patch)
             except ctrlhost.CtrlhostError as error:
                 cause.logger.error("%s: its changes could not be written: %s", self.handler, error)
-            self.cause = cause.replace(patch=Patch(remaining, body=cause.body))
+            self.cause = replace(cause, patch=Patch(remaining, body=cause.body))
         return state.with_outcome(outcome), outcome
 
     async def stop(self, reason: DaemonStoppingReason) -> float | None:
