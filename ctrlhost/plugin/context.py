@@ -12,7 +12,7 @@ from ctrlhost.controller.error_text import line_of
 from ctrlhost.controller.handle import ControllerHandle
 from ctrlhost.controller.options import ControllerOptions
 from ctrlhost.controller.services import PluginScope, PluginServices
-from ctrlhost.controller.sources import Watches
+from ctrlhost.controller.sources import For, Watches
 from ctrlhost.duration import in_seconds
 from ctrlhost.errors import ConfigError, PluginError, PluginLoadError
 from ctrlhost.informers.plugin_informer import PluginInformer
@@ -266,11 +266,15 @@ class PluginContext(Parameters[S, State]):
         Handlers, maps and index functions that are added to it run on the plugin's threads. `transform` returns the
         object to cache, or its mapping; such an informer is the plugin's own, with a watch and a thread of its own.
 
-        With the `shard_by` of a controller's handle it holds the part of this replica, as that controller's caches do.
+        With `shard_by` it holds the part of this replica, as the caches of a controller with the same word do; without
+        shards it holds everything. By "uid" objects go by their own uid if a controller of the plugin, added before, is
+        for their kind, else by that of their owner.
 
         Raises ValueError or TypeError for invalid arguments, as `Watches` does.
         """
-        source = Watches(
+        if self.services.shards is None:
+            shard_by = None
+        source: KindSource = (For if self._reconciles(api_version, kind) else Watches)(
             api_version,
             kind,
             namespaces=namespaces,
@@ -297,6 +301,10 @@ class PluginContext(Parameters[S, State]):
         informer = PluginInformer(choose, self.scope.caller)
         self.informers.append(informer)
         return cast("Informer", informer)
+
+    def _reconciles(self, api_version: str, kind: str) -> bool:
+        sources = (source for controller in self.controllers for source in controller.sources)
+        return any(isinstance(s, For) and (s.api_version, s.kind) == (api_version, kind) for s in sources)
 
     def add_page(self, path: str, asgi_app: Any) -> None:
         """Serve an ASGI application on the host's server below `/NAME` + `path`; `path` must begin with a slash.

@@ -293,6 +293,20 @@ def test_by_uid_a_request_runs_only_while_its_object_is_cached(ctrlhost_host):
     assert [uid for _, uid in runs] == uids
 
 
+@pytest.mark.behaviour("shards/SH09a")
+@pytest.mark.parametrize("by", ["namespace", "name", "uid"])
+@pytest.mark.parametrize("shards", [{"enabled": True}, {}])
+def test_an_informer_of_a_plugin_holds_what_its_controller_caches(ctrlhost_host, by, shards):
+    def setup(plugin: ctrlhost.PluginContext) -> None:
+        plugin.add_controller("runs", nothing, CONFIG_MAPS, shard_by=by)
+        plugin.state = plugin.informer("v1", "ConfigMap", shard_by=by)
+
+    host = ctrlhost_host(plugin_of(setup), shards=shards)
+    host.client.create(config_map("one", namespace="default"))
+    informer = host.host.plugins[0].context.state
+    host.wait_for(lambda: informer.lister.get("one", "default"))
+
+
 @pytest.mark.behaviour("shards/SH07")
 def test_a_namespace_by_its_name_has_the_owner_of_its_content(ctrlhost_host):
     def setup(plugin: ctrlhost.PluginContext) -> None:
