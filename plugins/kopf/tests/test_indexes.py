@@ -7,8 +7,11 @@ from typing import Any
 
 import ctrlhost_kopf as kopf
 import pytest
+from ctrlhost_kopf.plugin import Operator
 
-from plugins.kopf.tests.examples import example
+import ctrlhost
+from plugins.kopf.tests.examples import CRD, example
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.behaviour("kopf/KO7")
 
@@ -233,3 +236,21 @@ def test_handlers_of_startup_get_the_indexes_that_are_filled_later(on: Any, star
     ((index, length),) = kept
     assert length == 0
     assert {key: list(values) for key, values in index.items()} == {1: ["ex"]}
+
+
+@pytest.mark.behaviour("kopf/KO25")
+def test_without_the_right_to_watch_crds_the_kinds_that_are_there_are_served(
+    on: Any, registry: kopf.OperatorRegistry, ctrlhost_host: Any
+) -> None:
+    calls: list[Any] = []
+    on.index(id="names")(lambda name, **_: name)
+    on.create("nowhere", id="nowhere")(lambda **_: None)
+    on.create(id="fn")(lambda name, names, **_: calls.append((name, list(names[None]))))
+    host = ctrlhost_host(Operator(registry, "operator"), start=False)
+    host.apply(CRD)
+    forbidden = ctrlhost.Forbidden("no list of customresourcedefinitions")
+    for verb in ("list", "watch"):
+        host.faults.next(verb, forbidden, resource="customresourcedefinitions", times=1000)
+    host.start()
+    host.client.create(example("a"))
+    eventually(lambda: calls == [("a", ["a"])])

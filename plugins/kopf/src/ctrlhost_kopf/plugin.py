@@ -55,6 +55,8 @@ class Operator:
         self._kinds: dict[Resource, tuple[ctrlhost.ControllerHandle, ctrlhost.Informer]] = {}
         #: The names of all kinds that the server serves, as those of their CustomResourceDefinitions.
         self._names: set[str] = set()
+        #: Whether a kind may come.
+        self._awaits_kinds = False
         self._listed: set[str] = set()
         self._term: int | None = None
         #: Whether daemons begin: not any more when the term or the plugin ends.
@@ -131,9 +133,7 @@ class Operator:
         if missing:
             names = ", ".join(map(str, missing))
             plugin.log.warning("the server does not serve %s; waiting for a CustomResourceDefinition", names)
-        if missing or any(selector.is_open for selector in self._selectors):
-            crds = ctrlhost.For(*_CRD, reads=["status.conditions"], predicates=[])
-            plugin.add_controller("kinds", self._notice, crds, needs_leader=False)
+        self._awaits_kinds = bool(missing) or any(selector.is_open for selector in self._selectors)
         if self.registry.webhooks:
             admission.register(self, plugin, kinds)
         if self.registry.indexing:
@@ -195,6 +195,10 @@ class Operator:
         self.startup_error = ""
         await running.report(self)
         self._started = True
+        if self._awaits_kinds:
+            # Only now: no other controller waits for the right to CRDs.
+            crds = ctrlhost.For(*_CRD, reads=["status.conditions"], predicates=[])
+            self.host.add_controller("kinds", self._notice, crds, needs_leader=False)
         if self.host.term is not None:
             await self._enter(self.host.term)
         self._settled.set()
