@@ -53,7 +53,10 @@ def command(name: str, namespace: str | None, ranges: bool, kubeconfig: str | No
         client.close()
     stored = leases.pop(f"{name}-shards", None)
     if stored is None:
-        raise click.ClickException(f"no Lease {where}/{name}-shards: no host of this fleet has run (--shards)")
+        raise click.ClickException(
+            f"no Lease {where}/{name}-shards: no host of this fleet has run with --shards in this namespace "
+            "(hint: `--namespace` says where the pods are, `--name` is the setting `shards.name`)"
+        )
     shards = parse((stored["metadata"].get("annotations") or {}).get(SHARDS, ""))
     click.echo(f"map {shards.id}, epoch {shards.epoch}")
     for controller, by in sorted(shards.shard_by.items()):
@@ -75,7 +78,7 @@ def _member(seen: Seen, shards: ShardMap) -> tuple[object, ...]:
     total = sum(entry.weight for entry in entries)
     share = sum(entry.weight for entry in owned) / total if total else 0.0
     holder = seen.record.holder_identity
-    state = "leaving" if seen.member.leaving else ("member" if holder else "over")
+    state = "over" if not holder else "leaving" if seen.member.leaving else "member"
     return seen.name, f"{share:.0%}", len(owned), seen.record.renew_time or "", state, holder
 
 

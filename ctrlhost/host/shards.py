@@ -91,6 +91,8 @@ class HostShards:
         self._stop = threading.Event()
         self._leaving = False
         self._joined = False
+        #: Whether the log has said that nothing is shared.
+        self._idle = False
         self._thread = threading.Thread(target=self._run, name="shards", daemon=True)
 
     def start(self) -> None:
@@ -161,6 +163,12 @@ class HostShards:
         if not all(plugin.settled() for plugin in self._plugins):
             return False
         self._declare()
+        if not self.shards.shard_by and not self._idle:
+            self._idle = True
+            log.warning(
+                "shards: no controller here shares its keys: all run on the leader "
+                "(hint: say `shard_by` in the plugin or in [controllers], or use --leader-elect)"
+            )
         return bool(self.shards.shard_by) and self.shards.may_join()
 
     def _declare(self) -> None:

@@ -380,3 +380,20 @@ def test_the_command_and_the_debug_page_show_who_owns_what(ctrlhost_host, sandbo
     missing = ctrlhost("shards", f"--kubeconfig={sandbox.kubeconfig}", "--name=other")
     assert missing.returncode == 1
     assert "no Lease default/other-shards" in missing.stderr
+    assert "`--namespace` says where the pods are" in missing.stderr
+    assert host.host.stop(60.0)
+    ended = ctrlhost("shards", f"--kubeconfig={sandbox.kubeconfig}")
+    (row,) = (line.split() for line in ended.stdout.splitlines() if line.startswith(member))
+    assert row[-1] == "over", "it left, and its Lease has no holder"
+
+
+def test_a_fleet_that_shares_nothing_says_so_once(ctrlhost_host, caplog):
+    host = ctrlhost_host(declared(CONFIG_MAPS), shards={"enabled": True})
+    host.settle("60s")
+    shards = host.host.state.shards
+    host.wait_for(lambda: "no controller here shares its keys" in caplog.text)
+    shards.wake()
+    host.client.create(config_map("one", namespace="default"))
+    host.settle("60s")
+    assert caplog.text.count("no controller here shares its keys: all run on the leader (hint: say `shard_by`") == 1
+    assert shards.membership.incarnation is None
