@@ -81,8 +81,11 @@ class Membership:
 
     def seen(self, lease: Mapping[str, Any]) -> None:
         """Take note of a Lease that a watch shows: if somebody else has taken this member's, renew it at once."""
-        holder = LeaderElectionRecord.of(lease).holder_identity
-        if lease["metadata"]["name"] == self.name and holder != self._lock.identity:
+        if lease["metadata"]["name"] != self.name:
+            return
+        record, held = LeaderElectionRecord.of(lease), self._lock.held
+        current = str(lease["metadata"].get("uid", "")), record.lease_transitions
+        if record.holder_identity != self._lock.identity or (held is not None and current != held):
             self.elector.wake()
 
     def removed(self, lease: Mapping[str, Any]) -> None:

@@ -45,15 +45,18 @@ def rests(world: World) -> None:
 
 
 @pytest.mark.behaviour("shards/SH39")
-@pytest.mark.parametrize("hand", ["deletes", "empties"])
+@pytest.mark.parametrize("hand", ["deletes", "empties", "counts on"])
 def test_a_member_whose_lease_somebody_takes_renews_at_once_and_no_claims_go_to_and_fro(hand):
     world = settled("a", "b", "c")
     a, *_ = world.nodes
     before, writes, renewals = a.member.incarnation, len(world.map_writes()), len(world.server.writes)
-    if hand == "deletes":
-        world.server.delete(a.member.name)
-    else:
-        edit(world, a.member.name, lambda lease: lease["spec"].update(holderIdentity=""))
+    match hand:
+        case "deletes":
+            world.server.delete(a.member.name)
+        case "empties":
+            edit(world, a.member.name, lambda lease: lease["spec"].update(holderIdentity=""))
+        case _:
+            edit(world, a.member.name, lambda lease: lease["spec"].update(leaseTransitions=7))
     a.watch()
     a.renew()
     assert [who for who, _, name in world.server.writes[renewals:] if name == a.member.name] == ["a"]
