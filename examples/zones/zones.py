@@ -1,4 +1,8 @@
-"""The names of a namespace's Services in a ConfigMap for each Zone, by as many replicas as there are."""
+"""The names of a namespace's Services in a ConfigMap for each Zone, by as many replicas as there are.
+
+With `ctrlhost run --shards` each replica has some of the namespaces: `shard_by` says that a Zone goes by its namespace,
+and `shards_changed` drops what this replica remembers of Zones that another one has now.
+"""
 
 import msgspec
 
@@ -29,7 +33,7 @@ plugin = ctrlhost.Plugin()
 
 @plugin.setup
 def setup(_host: ctrlhost.PluginContext) -> dict[ctrlhost.Request, int]:
-    """Count how often each zone has been written here."""
+    """Remember the number of records of each Zone here, for the page."""
     return {}
 
 
@@ -43,18 +47,31 @@ def zones_of(service: ctrlhost.Object, caches: ctrlhost.Caches) -> list[ctrlhost
     owns=["v1/ConfigMap"],
     watches=[ctrlhost.Watches(SERVICE, map=zones_of, reads=("spec.clusterIP",))],
     shard_by="namespace",
+    gone=True,
 )
-def reconcile(ctx: ctrlhost.Context[Zone], zone: Zone) -> None:
-    """Write the records of a zone."""
+def reconcile(ctx: ctrlhost.Context[Zone], zone: Zone | None) -> None:
+    """Write the records of a Zone."""
+    if zone is None:
+        ctx.state.pop(ctx.request, None)
+        return
+    # The Services of the Zone's namespace; of other replicas' namespaces none is cached here.
     services = {service.name: service.get_path("spec", "clusterIP") for service in ctx.cache(SERVICE).list()}
     records = {f"{name}.{zone.spec.domain}": address for name, address in services.items() if address != "None"}
     ctx.ensure({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": zone.metadata.name}, "data": records})
     ctx.status.set(records=len(records))
-    ctx.state[ctx.request] = ctx.state.get(ctx.request, 0) + 1
+    ctx.state[ctx.request] = len(records)
 
 
 @plugin.shards_changed
 def forget(host: ctrlhost.PluginContext) -> None:
-    """Forget the zones that other replicas write now."""
-    for request in [request for request in host.state if not host.owns(request)]:
-        del host.state[request]
+    """Forget the Zones that other replicas have now; those that came here are reconciled after this."""
+    # A copy: Zones that stay are reconciled meanwhile.
+    for request in list(host.state):
+        if not host.owns(request):
+            host.state.pop(request, None)
+
+
+@plugin.report("/", title="Zones")
+def report(host: ctrlhost.PluginContext) -> dict[str, int]:
+    """Show what this replica has."""
+    return {"zones": len(host.state), "records": sum(host.state.values())}

@@ -1,6 +1,7 @@
+from types import SimpleNamespace
 from typing import Any
 
-from zones import plugin
+from zones import forget, plugin
 
 import ctrlhost
 from ctrlhost.testing import HostUnderTest, StartHost
@@ -20,7 +21,7 @@ def service(name: str, namespace: str) -> dict[str, Any]:
 
 
 def counts(host: HostUnderTest) -> dict[ctrlhost.Request, int]:
-    """Return how often each zone has been written by a replica that still has it."""
+    """Return the number of records of each Zone that a replica has."""
     context = host.host.plugins[0].context
     assert context is not None
     return dict(context.state)
@@ -49,3 +50,19 @@ def test_two_replicas_write_the_zones_of_their_namespaces(ctrlhost_host: StartHo
     eventually(
         lambda: all(records(team) == {f"{name}.{team}.example.com" for name in ("web", "api")} for team in TEAMS)
     )
+    eventually(lambda: counts(first) | counts(second) == dict.fromkeys(keys, 2))
+    (gone,) = list(counts(second))[:1]
+    client.delete("zones.example.com/v1", "Zone", gone.name, gone.namespace)
+    eventually(lambda: gone not in counts(second))
+
+
+def test_zones_that_stay_are_reconciled_while_others_are_forgotten() -> None:
+    state = {ctrlhost.Request("zone", team): 1 for team in TEAMS}
+
+    def owns(request: ctrlhost.Request) -> bool:
+        state[ctrlhost.Request("new", request.namespace)] = 1
+        return request.namespace == TEAMS[0]
+
+    host: Any = SimpleNamespace(state=state, owns=owns)
+    forget(host)
+    assert {request for request in state if request.name == "zone"} == {ctrlhost.Request("zone", TEAMS[0])}
