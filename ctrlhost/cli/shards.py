@@ -40,7 +40,7 @@ def command(name: str, namespace: str | None, ranges: bool, kubeconfig: str | No
     from ctrlhost.coordination.fleet import FLEET, SHARDS
     from ctrlhost.coordination.fleet import Seen as SeenLease
     from ctrlhost.coordination.lease import API_VERSION, LeaderElectionRecord
-    from ctrlhost.coordination.shard_map import parse
+    from ctrlhost.coordination.shard_map import MalformedMap, NewerMap, parse
 
     client = Client.load(kubeconfig, context)
     try:
@@ -57,7 +57,14 @@ def command(name: str, namespace: str | None, ranges: bool, kubeconfig: str | No
             f"no Lease {where}/{name}-shards: no host of this fleet has run with --shards in this namespace "
             "(hint: `--namespace` says where the pods are, `--name` is the setting `shards.name`)"
         )
-    shards = parse((stored["metadata"].get("annotations") or {}).get(SHARDS, ""))
+    try:
+        shards = parse((stored["metadata"].get("annotations") or {}).get(SHARDS, ""))
+    except NewerMap as error:
+        raise click.ClickException(f"Lease {where}/{name}-shards: {error}") from error
+    except MalformedMap as error:
+        raise click.ClickException(
+            f"Lease {where}/{name}-shards: {error} (hint: the replicas replace it; check that one runs)"
+        ) from error
     click.echo(f"map {shards.id}, epoch {shards.epoch}")
     for controller, by in sorted(shards.shard_by.items()):
         click.echo(f"{controller} by {by}")

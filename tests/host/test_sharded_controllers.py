@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import ctrlhost
-from ctrlhost import Request
+from ctrlhost import Client, Request
 from ctrlhost._core import shard_hash
 from ctrlhost.coordination.ownership import Phase
 from ctrlhost.errors import NotLeading, PluginLoadError
@@ -397,3 +397,19 @@ def test_a_fleet_that_shares_nothing_says_so_once(ctrlhost_host, caplog):
     host.settle("60s")
     assert caplog.text.count("no controller here shares its keys: all run on the leader (hint: say `shard_by`") == 1
     assert shards.membership.incarnation is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("garbage", "check that one runs"), ('{"v": 2}', "version 2 is newer"), ("", "check that one runs")],
+)
+def test_the_command_names_the_lease_of_a_map_that_cannot_be_read(sandbox, ctrlhost, text, told):
+    metadata = {"name": "shop-shards", "namespace": "default", "labels": {"ctrlhost.dev/fleet": "shop"}}
+    metadata["annotations"] = {"ctrlhost.dev/shards": text}
+    client = Client.load(sandbox.kubeconfig)
+    client.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    client.close()
+    result = ctrlhost("shards", f"--kubeconfig={sandbox.kubeconfig}", "--name=shop")
+    assert result.returncode == 1
+    assert "error: Lease default/shop-shards: shard map: " in result.stderr
+    assert told in result.stderr
