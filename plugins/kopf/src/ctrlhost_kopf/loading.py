@@ -48,7 +48,6 @@ def load(source: str, name: str) -> Operator:
     handlers = registry.OperatorRegistry()
     operator = Operator(handlers, name)
     errors: list[BaseException] = []
-    ended = threading.Event()
 
     def body() -> None:
         registry.current.set(handlers)
@@ -60,7 +59,7 @@ def load(source: str, name: str) -> Operator:
                 running.log.exception("%s: the file has failed beside its operator", name)
             errors.append(error)
         finally:
-            ended.set()
+            operator.executed.set()
             operator.claimed.set()
 
     with _lock:
@@ -74,9 +73,9 @@ def load(source: str, name: str) -> Operator:
         operator.sources = _files(source, before)
         parts = [parsed, *map(Source, operator.sources[1:])] if parsed else map(Source, operator.sources)
         operator.libraries = {library for part in parts for library in part.imports}
-    if ended.is_set() and errors:
+    if operator.executed.is_set() and errors:
         raise _explained(errors[0])
-    if ended.is_set() and operator.registry.is_empty:
+    if operator.executed.is_set() and operator.registry.is_empty:
         hint = "name what registers them; a package that runs itself is `-m PACKAGE.__main__`"
         raise ctrlhost.ConfigError(f"{source} registers no handlers", hint=hint)
     return operator

@@ -67,6 +67,8 @@ class Operator:
         self._settled = asyncio.Event()
         #: Whether the file has called `kopf.run`.
         self.claimed = threading.Event()
+        #: Set when the file has been executed to its end.
+        self.executed = threading.Event()
         #: The files of the operator, and the libraries that these import.
         self.sources: list[Path] = []
         self.libraries: set[str] = set()
@@ -122,7 +124,7 @@ class Operator:
         self.memories.clear()
         self._kinds.clear()
         self.indexers = {handler.id: Index() for handler in self.registry.indexing}
-        plugin.add_cleanup(partial(_finish, self.stopped))
+        plugin.add_cleanup(self._finish)
         plugin.add_cleanup(self._clean_up)
         plugin.add_task("startup", self._start)
         running.set_up(self, plugin)
@@ -202,12 +204,19 @@ class Operator:
         if self.host.term is not None:
             await self._enter(self.host.term)
         self._settled.set()
-        _finish(self.ready)
+        if not self.ready.done():
+            self.ready.set_result(None)
 
     async def has_started(self) -> bool:
         """Wait until the handlers of on.startup have succeeded; False if the plugin ends before."""
         await self._settled.wait()
         return self._started
+
+    def _finish(self) -> None:
+        """Let `kopf.run` return; give what the file does then a second, in a process that ends."""
+        if not self.stopped.done():
+            self.stopped.set_result(None)
+            self.executed.wait(1.0)
 
     @ctrlhost.hookimpl
     def ctrlhost_elected(self, plugin: ctrlhost.PluginContext) -> None:
@@ -287,11 +296,6 @@ class Operator:
                 self.host.submit(self.run_activity("cleanup")).result()
         finally:
             self.settings.execution.executor.shutdown(wait=False)
-
-
-def _finish(future: Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _resource(kind: Any) -> Resource:
