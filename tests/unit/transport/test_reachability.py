@@ -210,7 +210,9 @@ def test_what_is_no_http_is_no_answer(server: StubApiServer, answer: object) -> 
 def test_the_last_byte_is_that_of_all_connections_of_all_clients_of_a_server(server: StubApiServer) -> None:
     frames = Frames()
     server.on("GET", PODS, frames)
-    first, second = (NativeTransport(from_url(server.url, None, None, True)) for _ in range(2))
+    # By another name than that of other tests, one of which may have had this port before.
+    url = server.url.replace("127.0.0.1", "localhost")
+    first, second = (NativeTransport(from_url(url, None, None, True)) for _ in range(2))
     assert first.last_byte_age is None
     stream = first.stream(PODS)
     ages = (first.last_byte_age, second.last_byte_age, second.separate().last_byte_age)
