@@ -102,7 +102,7 @@ def sandbox_run(environment: Path, tmp_path: Path) -> Iterator[tuple[subprocess.
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 @pytest.mark.behaviour("scale/SC135")
 def test_a_plugin_installed_with_pip_works_beside_ours(
     sandbox_run: tuple[subprocess.Popen[str], Path], tmp_path: Path
@@ -139,7 +139,7 @@ def test_a_plugin_installed_with_pip_works_beside_ours(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 @pytest.mark.behaviour("scale/SC27")
 def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path: Path) -> None:
     host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
@@ -156,7 +156,7 @@ def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(1200)
 def test_the_wheel_has_each_file_of_the_package_and_no_invented_address(wheels: list[Path]) -> None:
     host = next(wheel for wheel in wheels if wheel.name.startswith("ctrlhost-0"))
     with zipfile.ZipFile(host) as archive:
