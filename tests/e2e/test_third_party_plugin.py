@@ -150,9 +150,9 @@ def test_the_wheel_is_small_and_brings_no_other_tls(wheels: list[Path], tmp_path
     libc = ("linux-vdso.", "/lib", "libc.", "libgcc_s.", "libm.", "libpthread.", "libdl.", "librt.")
     assert {library for library in needed if not library.startswith(libc)} == set()
     if os.environ.get("PROFILE", "release") == "release":
-        assert core.stat().st_size <= 5_600_000
-        # The core takes 2.5 MB of it, the Python code 0.8 MB.
-        assert host.stat().st_size <= 3_600_000
+        assert core.stat().st_size <= 5_800_000
+        # The core takes 2.8 MB of it, the Python code 1.1 MB.
+        assert host.stat().st_size <= 4_000_000
 
 
 @pytest.mark.slow
