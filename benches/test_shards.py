@@ -53,8 +53,9 @@ def test_balance_of_a_large_fleet(ratios: Ratios) -> None:
 
 @pytest.mark.parametrize("size", [10, 30, 100])
 def test_moves_of_a_simulated_fleet(ratios: Ratios, size: int) -> None:
-    """10,000 namespaces of one object; the fleet grows to its size, then 30 members come or go at random."""
-    choose, fleet, moved, imbalances, newest = random.Random(size), Fleet(names(NAMES)), [], [], size
+    """10,000 namespaces of 1 to 2,000 objects, 10 million in all; the fleet grows, then 30 members come or go."""
+    choose, moved, imbalances, newest = random.Random(size), [], [], size
+    fleet = Fleet({name: choose.randint(1, 2000) for name in names(NAMES)})
     present = list(range(size))
     for number in present:
         fleet.join(number)
