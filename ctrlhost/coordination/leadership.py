@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -325,12 +326,11 @@ class LeaderElectionCollector(Collector):
 
     def __init__(self, electors: Iterable[LeaderElector]) -> None:
         """Read `electors` at each scrape."""
-        self._electors = electors
-        self._others: list[LeaderElector] = []
+        self._electors = [electors]
 
     def add(self, elector: LeaderElector) -> None:
         """Read another one, too."""
-        self._others.append(elector)
+        self._electors.append([elector])
 
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics."""
@@ -342,7 +342,7 @@ class LeaderElectionCollector(Collector):
             "Renewals of the lease `name` that had to read it first, since an update of its last known version failed",
             labels=("name",),
         )
-        for elector in (*self._electors, *self._others):
+        for elector in chain.from_iterable(self._electors):
             master.add_metric((elector.lock.name,), float(elector.leading))
             slow.add_metric((elector.lock.name,), elector.slow_paths)
         yield master
