@@ -186,9 +186,11 @@ class HostShards:
         self._tell()
 
     def _tell(self) -> None:
-        """Let the plugins know what has opened and what was lost."""
+        """Notify the plugins of what has opened and what was lost."""
         opened = [self._opened.popleft() for _ in range(len(self._opened))]
         lost = [self._lost.popleft() for _ in range(len(self._lost))]
+        if opened or lost:
+            log.info("shards: %s opened here, %s went; %s", counted(len(opened), "range"), len(lost), self.summary())
         for plugin in self._plugins if opened or lost else ():
             plugin.moved(opened, lost)
 
