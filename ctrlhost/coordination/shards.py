@@ -320,7 +320,7 @@ class Shards:
         return {span: result.owners[span.line][place] for span, place in spans(shards)}
 
     def _hold(self, me: Incarnation, shards: ShardMap) -> None:
-        """Let the caches hold what this member has or claims, and what it should have and others have."""
+        """Hold in the caches what this member has or claims, and what it should have and others have."""
         wanted = []
         for span, place in spans(shards):
             entry = shards.lines[span.line][place]

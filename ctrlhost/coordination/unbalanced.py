@@ -55,7 +55,7 @@ class Unbalanced:
             )
 
     def left_over(self, ranges: int, weight: int, members: int, min_members: int) -> None:
-        """Say how many ranges stay without an owner, and how many objects they have, since members are missing."""
+        """Log how many ranges stay without an owner, and how many objects they have, since members are missing."""
         if not ranges:
             if self._missing is not None:
                 log.info("shards: all ranges have owners")

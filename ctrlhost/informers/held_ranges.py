@@ -57,7 +57,7 @@ class HeldRanges:
         return ShardSource(by, wanted, self._filled, self._slots, spread, place)
 
     def hold(self, line: str, spans: Iterable[tuple[int, int]], *, spread: float = 0.0) -> None:
-        """Let all informers of a line, present and future, hold these ranges, and no others.
+        """Hold these ranges, and no others, in all informers of a line, present and future.
 
         Each range is from its start to before its end; ValueError unless 0 <= start < end <= 2**64. What is new is
         listed, by four informers at a time, each after a random part of `spread` seconds; the objects of what is not

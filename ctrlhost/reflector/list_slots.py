@@ -16,7 +16,7 @@ class ListSlots:
     """The lists of one replica that run, and those that wait for their turn, in order. Callable from any thread."""
 
     def __init__(self, count: int = SLOTS) -> None:
-        """Let `count` lists run at a time."""
+        """Prepare for `count` lists at a time."""
         self._count = count
         self._lock = threading.Lock()
         self._running: set[Hashable] = set()

@@ -57,7 +57,7 @@ class RangeSteps:
             self._feed.check()
 
     def change(self, resource: Resource) -> Steps[State]:
-        """Let go of the ranges that are not wanted, and list those that are new; return from where to go on.
+        """Drop the ranges that are not wanted, and list those that are new; return from where to go on.
 
         The next watch begins where the last one ended. What it replays of the new ranges is in their list.
         """

@@ -127,7 +127,7 @@ class Shard:
         return granted
 
     def end_turn(self) -> None:
-        """Let another list run, or wait no longer."""
+        """End the turn, or the wait for it, so that another list may run."""
         self._source.slots.end(self)
 
     def stop(self) -> None:
@@ -165,7 +165,7 @@ class Shard:
         return self.aim
 
     def change(self) -> Ranges:
-        """Let go of what is wanted no longer; return the ranges to be listed."""
+        """Drop what is no longer wanted; return the ranges to be listed."""
         self.aim = self.wanted
         kept = self.held & self.aim
         if kept != self.held:

@@ -26,14 +26,14 @@ class Lifespan:
         self._failed = False
 
     async def start(self) -> None:
-        """Tell the application, and wait until it is ready; RuntimeError if it says that it failed."""
+        """Notify the application, and wait until it is ready; RuntimeError if it says that it failed."""
         self._task = asyncio.create_task(self._run())
         await self._tell("startup")
         if self._failed:
             raise RuntimeError("the application failed to start")
 
     async def stop(self) -> None:
-        """Tell the application, and wait for it."""
+        """Notify the application, and wait for it."""
         if self._task is not None and not self._task.done():
             await self._tell("shutdown")
 

@@ -144,7 +144,7 @@ class Attempt:
         self._wake.set()
 
     def moved(self, opened: Sequence[Span], lost: Sequence[Span]) -> None:
-        """Tell the plugin, then its controllers, which ranges have opened here and which were lost; returns at once."""
+        """Notify the plugin, then its controllers, of ranges that have opened here or were lost; return at once."""
         self._moves.add(opened, lost)
         self._wake.set()
 

@@ -99,7 +99,7 @@ class Installation:
 
 
 def _moved(client: Client, crd: Mapping[str, Any], live: dict[str, Any]) -> dict[str, Any]:
-    """Let the conversions of the installed CRD lead where ours do, and return it.
+    """Direct the conversions of the installed CRD to where ours lead, and return it.
 
     A webhook has a Service or a URL, and an apply would leave the other one of both, which somebody else wrote.
     """

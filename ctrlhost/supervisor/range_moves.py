@@ -25,7 +25,7 @@ class Move(NamedTuple):
     lost: Sequence[Span]
 
     def pass_on(self, controllers: Sequence[Controller], name: str) -> None:
-        """Let controllers forget what was lost and queue what has opened; on a thread, since predicates may hang."""
+        """Make controllers forget what was lost and queue what has opened; on a thread, since predicates may hang."""
         threading.Thread(target=self._pass_on, args=(controllers,), name=name, daemon=True).start()
 
     def _pass_on(self, controllers: Sequence[Controller]) -> None:

@@ -414,7 +414,7 @@ class PluginRuntime:
             self.attempt.wake()
 
     def moved(self, opened: Sequence[Span], lost: Sequence[Span]) -> None:
-        """Tell the plugin which ranges of keys have opened here, and which were lost. Returns at once."""
+        """Notify the plugin of ranges of keys that have opened here, and that were lost; return at once."""
         if self.attempt is not None:
             self.attempt.moved(opened, lost)
 

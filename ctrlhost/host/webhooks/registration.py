@@ -245,7 +245,7 @@ class Registration:
             log.info("plugin %s: registered its webhooks as %s %s", plugin, kind, name)
 
     def _convert(self, client: Client, plugin: str, path: str, address: Address) -> bool:
-        """Let the conversions of a CRD lead here; return whether they do."""
+        """Direct the conversions of a CRD to this host; return whether they do."""
         name = _crd_of(path)
         if not self._crds_tried(plugin):
             # The host installs it.
@@ -304,7 +304,7 @@ class Registration:
                 client.delete(API_VERSION, kind, name, preconditions=preconditions, timeout=_LAST_TIMEOUT)
 
     def _lead_back(self, client: Client, path: str, address: UrlAddress, later: Address) -> None:
-        """Let the conversions of a CRD lead to a Service again, which an operator may then apply."""
+        """Direct the conversions of a CRD to a Service again, which an operator may then apply."""
         live = client.find(*CRDS, _crd_of(path), timeout=_LAST_TIMEOUT)
         webhook = ((live or {}).get("spec", {}).get("conversion") or {}).get("webhook") or {}
         if live is not None and webhook.get("clientConfig") == address.client_config(path):

@@ -90,7 +90,7 @@ def _explained(error: BaseException) -> BaseException:
 
 
 def _replace_kopf() -> None:
-    """Let `import kopf` find this package, whether kopf is installed or not."""
+    """Make `import kopf` find this package, whether kopf is installed or not."""
     if sys.modules.get("kopf") is ctrlhost_kopf:
         return
     for known in [known for known in sys.modules if known.partition(".")[0] == "kopf"]:
@@ -120,7 +120,7 @@ def _execute(source: str, name: str, parsed: Source | None) -> None:
 
 
 def _ignore_signals() -> None:
-    """Let operators register handlers of signals, which Python refuses to their threads.
+    """Accept handlers of signals from operators, which Python refuses to their threads.
 
     Without effect: the host ends the operator. Those of a loop are registered by the same functions.
     """

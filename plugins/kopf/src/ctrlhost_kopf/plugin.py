@@ -213,7 +213,7 @@ class Operator:
         return self._started
 
     def _finish(self) -> None:
-        """Let `kopf.run` return; give what the file does then a second, in a process that ends."""
+        """End `kopf.run`, and wait a second for what the file does then: the process may end."""
         if not self.stopped.done():
             self.stopped.set_result(None)
             self.executed.wait(1.0)

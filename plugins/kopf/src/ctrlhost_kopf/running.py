@@ -58,12 +58,12 @@ login_via_pykube = login_via_async_client = login_with_kubeconfig = login_with_s
 
 
 def configure(**_: Any) -> None:
-    """Say that the host writes the log, as its settings say."""
+    """Log that this has no effect: the host writes the log, as its settings say."""
     log.info("no effect of kopf.configure: the host writes the log")
 
 
 def set_current(operator: Operator) -> None:
-    """Let `kopf.run` in this context, and on threads without one, be of this operator."""
+    """Make `kopf.run` in this context, and on threads without one, run this operator."""
     global _last
     _last = operator
     current.set(operator)
@@ -141,7 +141,7 @@ def set_up(operator: Operator, host: ctrlhost.PluginContext) -> None:
 
 
 async def report(operator: Operator) -> None:
-    """Say in a line each what has no effect, and configure the official clients as kopf's login does."""
+    """Log in a line each what has no effect, and configure the official clients as kopf's login does."""
     if operator.registry.activities["login"]:
         log.info("%s: kopf.on.login has no effect: the credentials of the host count", operator.name)
     for part, names in _without_effect(operator.settings):

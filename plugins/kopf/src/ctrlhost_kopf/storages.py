@@ -78,7 +78,7 @@ class _Annotations:
         return f"-{base64.b64encode(digest, altchars=b'-.').decode()}".rstrip("=-.")
 
     def _mark(self, body: Any, patch: Any) -> None:
-        """Let other operators know that the prefix is not the user's."""
+        """Show other operators that the prefix is not the user's."""
         name = f"{self.prefix}/{_MARKER}"
         annotations = resolve(body, "metadata.annotations", None) or {}
         if not self.prefix.startswith("kopf.") and name not in annotations:
